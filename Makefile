@@ -1,0 +1,32 @@
+# Two commands: `make demo` and `make test`. Each sets up its own virtual environment.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Two test workers with one BLAS thread each beat one worker with two threads.
+THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint quick clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m angcal.demo
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+quick: lint
+	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

@@ -1,0 +1,1 @@
+"""Calibrated probabilities for linear classifiers when features rival labels."""

@@ -1,0 +1,308 @@
+r"""The penalised Hessian X̃ᵀDX̃ + N∇²g, factorised once on its smaller side.
+
+X̃ is X with a column of ones when there is an intercept. Everything that needs Ĥ = (…)⁻¹ (the
+Newton step, the leverages h_i = x̃_iᵀĤx̃_i and hence every trace) asks this module, so that the
+primal (d × d) and the dual (n × n) algebra live in one place.
+
+Dual algebra. Split the columns of X̃ into penalised ones P, with N∇²g = Q > 0 there, and free
+ones U (the intercept, and whatever the penalty leaves alone). With S = D^½,
+K = P Q⁻¹ Pᵀ and B = I + S K S,
+
+    A   = (K⁻¹ + D)⁻¹ = K S B⁻¹ S⁻¹          smoother of the penalised columns
+    G   = (SU)ᵀ B⁻¹ (SU)                      Schur complement of the free ones
+    R   = U − K S B⁻¹ S U
+    X̃ĤX̃ᵀ = A + R G⁻¹ Rᵀ
+
+and D_i A_ii = 1 − (B⁻¹)_ii: only the diagonal of an inverse is needed, never a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from angcal._typing import Floats, Matrix
+
+# Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
+SMALL_CURVATURE = 1e-5
+BLOCK_ENTRIES = 2_000_000
+
+
+class SingularHessianError(ValueError):
+    """The penalised Hessian cannot be inverted: the fit is not unique."""
+
+
+def row_blocks(X: Matrix) -> Iterator[tuple[slice, Floats]]:
+    """Dense float64 row blocks of X, of bounded size whatever X's type and size."""
+    n, d = X.shape
+    step = max(1, BLOCK_ENTRIES // max(d, 1))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        block = X[rows]
+        block = block.toarray() if sparse.issparse(block) else block
+        yield rows, np.asarray(block, dtype=np.float64)
+
+
+def weighted_gram(X: Matrix, weights: Floats) -> Floats:
+    """Xᵀ diag(weights) X as a dense d × d matrix, one row block at a time."""
+    if sparse.issparse(X):
+        product = X.T @ sparse.diags_array(weights) @ X
+        return np.asarray(product.toarray(), dtype=np.float64)
+    gram = np.zeros((X.shape[1], X.shape[1]))
+    for rows, block in row_blocks(X):
+        gram += block.T @ (weights[rows, None] * block)
+    return gram
+
+
+def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
+    """X diag(column_scale) Xᵀ as a dense n × n matrix, in blocks of columns."""
+    if sparse.issparse(X):
+        product = X @ sparse.diags_array(column_scale) @ X.T
+        return np.asarray(product.toarray(), dtype=np.float64)
+    n, d = X.shape
+    gram = np.zeros((n, n))
+    step = max(1, BLOCK_ENTRIES // max(n, 1))
+    for start in range(0, d, step):
+        columns = slice(start, min(start + step, d))
+        block = np.asarray(X[:, columns], dtype=np.float64)
+        gram += (block * column_scale[columns]) @ block.T
+    return gram
+
+
+def _cholesky(matrix: Floats, meaning: str) -> Floats:
+    """Lower Cholesky factor, or a SingularHessianError that says which matrix failed."""
+    try:
+        factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        factor = None
+    if factor is not None and factor.size:
+        pivots = np.diag(factor)
+        # A pivot that lost 13 digits is rounding noise, not information.
+        if not np.all(np.isfinite(pivots)) or pivots.min() < 1e-7 * pivots.max():
+            factor = None
+    if factor is None:
+        raise SingularHessianError(
+            f"The Hessian of {meaning} is singular, so the fit is not unique. "
+            "Add a ridge penalty, or drop constant and linearly dependent columns."
+        )
+    return factor
+
+
+@dataclass(frozen=True, eq=False)
+class PenalizedHessian:
+    """Ĥ = (X̃ᵀDX̃ + N∇²g)⁻¹ as an operator: ``solve`` and ``leverages``.
+
+    Build it with :func:`factorize`; which of the two sides is used is recorded in ``side``.
+    """
+
+    side: str
+    n_rows: int
+    n_columns: int
+    engine: Any
+
+    def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
+        """Ĥ applied to a gradient: (w part, intercept part); inactive coordinates get 0."""
+        return self.engine.solve(coef_part, intercept_part)
+
+    def leverages(self) -> Floats:
+        """h_i = x̃_iᵀ Ĥ x̃_i for every row."""
+        return self.engine.leverages()
+
+
+def factorize(
+    X: Matrix,
+    curvatures: Floats,
+    penalty_curvature: Any,
+    *,
+    fit_intercept: bool,
+    intercept_curvature: float = 0.0,
+    active: np.ndarray | None = None,
+) -> PenalizedHessian:
+    """Factorise X̃ᵀDX̃ + N∇²g on the smaller of its two sides.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    curvatures : (n,) array
+        Diagonal of D.
+    penalty_curvature : float, (d,) or (d, d) array
+        N∇²g of the smooth part.
+    fit_intercept : bool
+    intercept_curvature : float, default=0.0
+        N·q₀; zero for a free intercept.
+    active : (d,) bool array, optional
+        Coordinates that are not pinned at zero by an ℓ₁ penalty.
+    """
+    n, d = X.shape
+    columns = np.arange(d) if active is None else np.flatnonzero(active)
+    X_active = X if active is None else X[:, columns]
+    Q = _restrict(penalty_curvature, columns)
+    common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
+    n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
+    # A full penalty matrix is d × d already, so the primal adds no larger object.
+    dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
+    if dual_is_smaller and n_free > n:
+        raise SingularHessianError(
+            f"{n_free} unpenalised coordinates and only {n} rows: the fit is not unique. "
+            "Add a ridge penalty."
+        )
+    engine: Any = _Dual(*common) if dual_is_smaller else _Primal(*common)
+    return PenalizedHessian("dual" if dual_is_smaller else "primal", n, len(columns), engine)
+
+
+def _restrict(curvature: Any, columns: np.ndarray) -> Floats:
+    """Penalty curvature on the active columns, as a diagonal or a full matrix."""
+    Q = np.asarray(curvature, dtype=np.float64)
+    if Q.ndim == 0:
+        return np.full(len(columns), float(Q))
+    return Q[columns] if Q.ndim == 1 else Q[np.ix_(columns, columns)]
+
+
+class _Primal:
+    """Cholesky of the (d + intercept)² matrix itself."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        D: Floats,
+        Q: Floats,
+        fit_intercept: bool,
+        intercept_curvature: float,
+        columns: np.ndarray,
+        d: int,
+    ) -> None:
+        self._X, self._fit_intercept, self._columns, self._d = X, fit_intercept, columns, d
+        k = X.shape[1]
+        M = np.zeros((k + fit_intercept, k + fit_intercept))
+        M[:k, :k] = weighted_gram(X, D)
+        M[:k, :k] += np.diag(Q) if Q.ndim == 1 else Q
+        if fit_intercept:
+            M[:k, k] = M[k, :k] = X.T @ D
+            M[k, k] = D.sum() + intercept_curvature
+        # Unit diagonal before factorising: badly scaled columns are not a singularity.
+        diagonal = np.diag(M).copy()
+        self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        self._factor = _cholesky(M * np.outer(self._scale, self._scale), "the penalised loss")
+
+    def solve(self, coef_part: Floats, intercept_part: float) -> tuple[Floats, float]:
+        rhs = coef_part[self._columns]
+        if self._fit_intercept:
+            rhs = np.append(rhs, intercept_part)
+        step = self._scale * linalg.cho_solve((self._factor, True), self._scale * rhs)
+        full = np.zeros(self._d)
+        full[self._columns] = step[: len(self._columns)]
+        return full, float(step[-1]) if self._fit_intercept else 0.0
+
+    def leverages(self) -> Floats:
+        h = np.empty(self._X.shape[0])
+        for rows, block in row_blocks(self._X):
+            if self._fit_intercept:
+                block = np.column_stack([block, np.ones(len(block))])
+            half = linalg.solve_triangular(
+                self._factor, (block * self._scale).T, lower=True, check_finite=False
+            )
+            h[rows] = np.einsum("ij,ij->j", half, half)
+        return h
+
+
+class _Dual:
+    """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        D: Floats,
+        Q: Floats,
+        fit_intercept: bool,
+        intercept_curvature: float,
+        columns: np.ndarray,
+        d: int,
+    ) -> None:
+        self._D, self._S = D, np.sqrt(D)
+        self._columns, self._d = columns, d
+        penalised = Q > 0
+        self._penalised = None if penalised.all() else np.flatnonzero(penalised)
+        self._free = np.flatnonzero(~penalised)
+        self._P = X if self._penalised is None else X[:, self._penalised]
+        self._Q = Q[penalised]
+        self._fit_intercept, self._q0 = fit_intercept, intercept_curvature
+        self._U = self._free_columns(X)
+        self._K = outer_gram(self._P, 1.0 / self._Q)
+        if fit_intercept and intercept_curvature > 0:
+            self._K += 1.0 / intercept_curvature
+        B = self._S[:, None] * self._K * self._S
+        B[np.diag_indices_from(B)] += 1.0
+        self._factor = _cholesky(B, "the penalised loss")
+        self._eliminate_free_columns()
+
+    def _free_columns(self, X: Matrix) -> Floats:
+        U = X[:, self._free]
+        U = U.toarray() if sparse.issparse(U) else np.asarray(U, dtype=np.float64)
+        if self._fit_intercept and self._q0 == 0:
+            U = np.column_stack([U, np.ones(X.shape[0])])
+        return U
+
+    def _solve_B(self, rhs: Floats) -> Floats:
+        return linalg.cho_solve((self._factor, True), rhs, check_finite=False)
+
+    def _eliminate_free_columns(self) -> None:
+        SU = self._S[:, None] * self._U
+        BSU = self._solve_B(SU)
+        self._schur = _cholesky(SU.T @ BSU, "the unpenalised coordinates")
+        self._R = self._U - self._K @ (self._S[:, None] * BSU)
+
+    def leverages(self) -> Floats:
+        half = linalg.solve_triangular(self._schur, self._R.T, lower=True, check_finite=False)
+        return self._penalised_leverages() + np.einsum("ij,ij->j", half, half)
+
+    def _penalised_leverages(self) -> Floats:
+        """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
+        inverse_factor, _ = linalg.lapack.dtrtri(self._factor, lower=1)
+        diagonal_of_inverse = np.einsum("ij,ij->j", inverse_factor, inverse_factor)
+        small = self._D <= SMALL_CURVATURE * max(self._D.max(), np.finfo(float).tiny)
+        h = (1.0 - diagonal_of_inverse) / np.where(small, 1.0, self._D)
+        if small.any():
+            SK = self._S[:, None] * self._K[:, small]
+            half = linalg.solve_triangular(self._factor, SK, lower=True, check_finite=False)
+            h[small] = np.diag(self._K)[small] - np.einsum("ij,ij->j", half, half)
+        return np.maximum(h, 0.0)
+
+    def _solve_penalised(self, g: Floats, g0: float) -> tuple[Floats, float]:
+        """(PᵀDP + Q)⁻¹ on the penalised block, a penalised intercept included, by Woodbury."""
+        w, w0 = g / self._Q, (g0 / self._q0 if self._q0 > 0 else 0.0)
+        inner = self._S * self._solve_B(self._S * (self._P @ w + w0))
+        w = w - (self._P.T @ inner) / self._Q
+        if self._q0 > 0:
+            w0 -= inner.sum() / self._q0
+        return w, w0
+
+    def solve(self, coef_part: Floats, intercept_part: float) -> tuple[Floats, float]:
+        g = coef_part[self._columns]
+        g_free = g[self._free]
+        intercept_is_free = self._fit_intercept and self._q0 == 0
+        if intercept_is_free:
+            g_free = np.append(g_free, intercept_part)
+        g_penalised = g if self._penalised is None else g[self._penalised]
+        g0 = 0.0 if intercept_is_free else intercept_part
+        w, w0 = self._solve_penalised(g_penalised, g0)
+        residual = g_free - self._U.T @ (self._D * (self._P @ w + w0))
+        free = linalg.cho_solve((self._schur, True), residual)
+        pull = self._D * (self._U @ free)
+        w, w0 = self._solve_penalised(
+            g_penalised - self._P.T @ pull, g0 - (pull.sum() if self._q0 > 0 else 0.0)
+        )
+        return self._assemble(w, free, intercept_is_free, w0)
+
+    def _assemble(
+        self, w: Floats, free: Floats, intercept_is_free: bool, w0: float
+    ) -> tuple[Floats, float]:
+        active = np.zeros(len(self._columns))
+        active[slice(None) if self._penalised is None else self._penalised] = w
+        active[self._free] = free[: len(self._free)]
+        full = np.zeros(self._d)
+        full[self._columns] = active
+        return full, float(free[-1]) if intercept_is_free else w0

@@ -1,0 +1,122 @@
+r"""From one fit to its observables: traces, leverages, leave-one-out scores.
+
+With ψ_i = −ω_iℓ'(u_i), D_i = ω_iℓ''(u_i), Ĥ = (X̃ᵀDX̃ + N∇²g)⁻¹ and h_i = x̃_iᵀĤx̃_i (X̃ is X with
+a column of ones when there is an intercept):
+
+    df  = Tr(XĤXᵀD)              = Σ h_i D_i
+    v̂   = (1/n) Tr(D − DXĤXᵀD)   = (1/n) Σ (D_i − h_i D_i²)
+    γ̂   = df / (n v̂)             (the paper prints γ̂ = df; docs/errata.md)
+    r̂²  = ‖ψ‖²/n
+    ũ_i = u_i − γ_i ψ_i,   γ_i = h_i / (1 − h_i D_i)
+
+ũ_i approximates the score that row i would get from the fit on the other n − 1 rows, with the
+penalty's total weight N·g unchanged. This module is the only home of these formulas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from angcal._typing import Floats
+from angcal.fitting import LinearFit
+
+
+@dataclass(frozen=True, eq=False)
+class Observables:
+    """What one fit reveals about itself.
+
+    Attributes
+    ----------
+    scores : (n,) array
+        u = Xŵ + b̂.
+    linear_scores : (n,) array
+        Xŵ, without the intercept: the quantity that enters the observable angle.
+    residuals, curvatures, leverages : (n,) arrays
+        ψ, D and h.
+    n_features : int
+        d.
+    side : {"primal", "dual"}
+        Which side of the Hessian was factorised.
+    """
+
+    scores: Floats
+    linear_scores: Floats
+    residuals: Floats
+    curvatures: Floats
+    leverages: Floats
+    n_features: int
+    has_intercept: bool
+    side: str
+
+    @property
+    def n_samples(self) -> int:
+        """n."""
+        return len(self.scores)
+
+    @cached_property
+    def degrees_of_freedom(self) -> float:
+        """df = Tr(XĤXᵀD) = Σ h_i D_i."""
+        return float(self.leverages @ self.curvatures)
+
+    @cached_property
+    def v(self) -> float:
+        """v̂ = (1/n) Σ (D_i − h_i D_i²): the mean slope of −ψ in the leave-one-out score."""
+        return float(np.mean(self.curvatures * (1.0 - self.leverages * self.curvatures)))
+
+    @property
+    def gamma(self) -> float:
+        """γ̂ = df/(n v̂): the common value that every γ_i approaches in theory."""
+        return self.degrees_of_freedom / (self.n_samples * self.v)
+
+    @cached_property
+    def residual_variance(self) -> float:
+        """r̂² = ‖ψ‖²/n."""
+        return float(np.mean(self.residuals**2))
+
+    @cached_property
+    def loo_steps(self) -> Floats:
+        """γ_i = h_i/(1 − h_i D_i) = x_iᵀĤ₍₋ᵢ₎x_i."""
+        remaining = 1.0 - self.leverages * self.curvatures
+        # h_i D_i < 1 in exact arithmetic; a row that determines its own fit has no usable score.
+        return self.leverages / np.maximum(remaining, 1e-10)
+
+    @cached_property
+    def loo_scores(self) -> Floats:
+        """ũ_i = u_i − γ_i ψ_i ≈ x_iᵀŵ₍₋ᵢ₎ + b̂₍₋ᵢ₎."""
+        return self.scores - self.loo_steps * self.residuals
+
+    @cached_property
+    def unevenness(self) -> float:
+        """sd(γ_i)/mean(γ_i): how far the design is from the theory's equal rows."""
+        mean = float(np.mean(self.loo_steps))
+        return float(np.std(self.loo_steps)) / mean if mean > 0 else 0.0
+
+
+def observe(fit: LinearFit) -> Observables:
+    """Observables of a fit, from one factorisation on the smaller side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from angcal.fitting import LinearFit, minimize
+    >>> from angcal.losses import Squared
+    >>> from angcal.penalties import Ridge
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(30, 5)), rng.integers(0, 2, 30).astype(float)
+    >>> problem = LinearFit(X, y, np.ones(30), np.zeros(5), 0.0, Squared(), Ridge(0.1), True)
+    >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
+    True
+    """
+    return Observables(
+        scores=fit.scores,
+        linear_scores=fit.scores - fit.intercept,
+        residuals=fit.residuals,
+        curvatures=fit.curvatures,
+        leverages=fit.hessian.leverages(),
+        n_features=fit.shape[1],
+        has_intercept=fit.fit_intercept,
+        side=fit.hessian.side,
+    )
