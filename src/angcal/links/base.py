@@ -1,0 +1,208 @@
+"""σ(t) = base(scale·t + offset): what every inverse link can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from angcal._typing import Floats
+
+Kernel = Callable[[Floats, Floats], Floats]
+"""(centre, spread) -> value, on one-dimensional arrays."""
+
+
+@dataclass(frozen=True)
+class Link(ABC):
+    """σ(t) = base(scale·t + offset), an inverse link with values in [0, 1].
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Signal strength: finite and positive.
+    offset : float, default=0.0
+        Intercept: finite.
+
+    Notes
+    -----
+    A family defines `base`, `base_derivative` and their Gaussian expectations on
+    one-dimensional arrays with positive spread (`_smooth_base`, `_smooth_base_derivative`);
+    scale, offset, broadcasting and the limit sd = 0 are handled here, once.
+    """
+
+    scale: float = 1.0
+    offset: float = 0.0
+
+    family: ClassVar[str] = "link"
+
+    def __post_init__(self) -> None:
+        """Reject parameters for which σ is not an increasing function of the signal."""
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(
+                f"scale={self.scale!r} must be finite and > 0. "
+                "For a decreasing link swap the two classes instead of the sign."
+            )
+        if not np.isfinite(self.offset):
+            raise ValueError(
+                f"offset={self.offset!r} must be finite. Use offset=0.0 for no intercept."
+            )
+
+    @property
+    def name(self) -> str:
+        """Readable name of the family, for example ``"logit"``."""
+        return self.family
+
+    @abstractmethod
+    def base(self, t: ArrayLike) -> Floats:
+        """base(t), the standard inverse link: no scale, no offset."""
+
+    @abstractmethod
+    def base_derivative(self, t: ArrayLike) -> Floats:
+        """base'(t), the derivative of the standard inverse link."""
+
+    @abstractmethod
+    def _smooth_base(self, centre: Floats, spread: Floats) -> Floats:
+        """E base(centre + spread·Z) for one-dimensional arrays, spread > 0."""
+
+    @abstractmethod
+    def _smooth_base_derivative(self, centre: Floats, spread: Floats) -> Floats:
+        """∂/∂centre E base(centre + spread·Z) for one-dimensional arrays, spread > 0."""
+
+    def __call__(self, t: ArrayLike) -> Floats:
+        """σ(t) = base(scale·t + offset).
+
+        Parameters
+        ----------
+        t : array_like
+            Signal w*ᵀx.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, in the shape of `t`.
+        """
+        return self.base(self._argument(t))
+
+    def derivative(self, t: ArrayLike) -> Floats:
+        """σ'(t) = scale·base'(scale·t + offset).
+
+        Parameters
+        ----------
+        t : array_like
+            Signal w*ᵀx.
+
+        Returns
+        -------
+        ndarray
+            Slopes, in the shape of `t`.
+        """
+        return np.asarray(self.scale * self.base_derivative(self._argument(t)))
+
+    def smooth(self, mean: ArrayLike, sd: ArrayLike) -> Floats:
+        """E σ(mean + sd·Z), Z ~ N(0, 1).
+
+        Parameters
+        ----------
+        mean : array_like
+            Mean of the signal given the score, finite.
+        sd : array_like
+            Its standard deviation, finite and ≥ 0; broadcast against `mean`.
+            Where it is 0 the result is σ(mean) exactly.
+
+        Returns
+        -------
+        ndarray of float64
+            Probabilities in [0, 1], absolute error below 1e-10 (usually 1e-14).
+        """
+        centre, spread, shape = self._standardised(mean, sd)
+        with np.errstate(over="ignore", under="ignore"):
+            smoothed = piecewise(spread > 0, self._smooth_base, self._at_centre, centre, spread)
+        return np.clip(smoothed, 0.0, 1.0).reshape(shape)
+
+    def smooth_derivative(self, mean: ArrayLike, sd: ArrayLike) -> Floats:
+        """∂/∂mean E σ(mean + sd·Z) = E σ'(mean + sd·Z), Z ~ N(0, 1).
+
+        Parameters
+        ----------
+        mean, sd : array_like
+            As in `smooth`.
+
+        Returns
+        -------
+        ndarray of float64
+            Slopes of the smoothed link with respect to `mean`.
+        """
+        centre, spread, shape = self._standardised(mean, sd)
+        with np.errstate(over="ignore", under="ignore"):
+            slope = piecewise(
+                spread > 0, self._smooth_base_derivative, self._slope_at_centre, centre, spread
+            )
+        return (self.scale * slope).reshape(shape)
+
+    def with_parameters(self, scale: float, offset: float) -> Self:
+        """Same family, σ(t) = base(scale·t + offset) with other parameters.
+
+        Examples
+        --------
+        >>> from angcal.links import Logit
+        >>> Logit().with_parameters(scale=2.0, offset=-1.0)
+        Logit(scale=2.0, offset=-1.0)
+        """
+        return replace(self, scale=scale, offset=offset)
+
+    def _argument(self, t: ArrayLike) -> Floats:
+        """scale·t + offset, the argument of `base`."""
+        return np.asarray(self.scale * np.asarray(t, dtype=np.float64) + self.offset)
+
+    def _at_centre(self, centre: Floats, spread: Floats) -> Floats:
+        return self.base(centre)
+
+    def _slope_at_centre(self, centre: Floats, spread: Floats) -> Floats:
+        return self.base_derivative(centre)
+
+    def _standardised(
+        self, mean: ArrayLike, sd: ArrayLike
+    ) -> tuple[Floats, Floats, tuple[int, ...]]:
+        """Centre scale·mean + offset and spread scale·sd, checked and flattened; their shape."""
+        with np.errstate(over="ignore"):
+            centre, spread = np.broadcast_arrays(
+                self._argument(mean), self.scale * np.asarray(sd, dtype=np.float64)
+            )
+        if not np.all(np.isfinite(centre)):
+            raise ValueError(
+                f"scale·mean + offset must be finite, got {first(centre, ~np.isfinite(centre))}. "
+                "Remove missing or infinite scores before smoothing."
+            )
+        invalid = ~(np.isfinite(spread) & (spread >= 0))
+        if np.any(invalid):
+            raise ValueError(
+                f"scale·sd must be finite and >= 0, got {first(spread, invalid)}. "
+                "With a cosine c use sd = sqrt(max(0, 1 - c**2))."
+            )
+        return centre.ravel(), spread.ravel(), centre.shape
+
+
+def piecewise(
+    condition: np.ndarray, if_true: Kernel, if_false: Kernel, centre: Floats, spread: Floats
+) -> Floats:
+    """if_true(centre, spread) where condition, else if_false(centre, spread); each on its part.
+
+    Unlike ``numpy.where`` neither kernel sees the other's arguments, so neither divides by
+    a zero spread nor spends time on results that are thrown away.
+    """
+    if condition.all():
+        return if_true(centre, spread)
+    result = np.empty_like(centre)
+    for part, kernel in ((condition, if_true), (~condition, if_false)):
+        if part.any():
+            result[part] = kernel(centre[part], spread[part])
+    return result
+
+
+def first(values: Floats, condition: np.ndarray) -> float:
+    """First value at which the condition holds, for error messages."""
+    return float(values[condition].flat[0])

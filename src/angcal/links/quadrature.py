@@ -1,0 +1,269 @@
+"""E f(centre + spread·Z) by quadrature: fixed rules for analytic f, a work-list for any f."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+
+from angcal._typing import Floats
+
+NODE_VALUES_AT_ONCE = 1 << 18
+"""Function values held at a time (2 MB per temporary array, whatever the number of scores)."""
+
+NOISE_BOUND = 9.0
+"""|z| beyond which a standard normal variable is ignored: probability 2e-19."""
+
+
+def normal_density(z: NDArray[Any]) -> NDArray[Any]:
+    """φ(z) = exp(−z²/2)/√(2π), for real or complex z."""
+    return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+
+
+def slices(length: int, width: int) -> Iterator[slice]:
+    """Consecutive slices of `length` items that hold at most NODE_VALUES_AT_ONCE / width each."""
+    size = max(1, NODE_VALUES_AT_ONCE // width)
+    return (slice(start, start + size) for start in range(0, length, size))
+
+
+@dataclass(frozen=True)
+class FixedRule:
+    """Σ_k weights[k]·f(nodes[k]), one set of nodes for every score."""
+
+    nodes: NDArray[Any]
+    weights: NDArray[Any]
+
+    def expectation(
+        self,
+        function: Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]],
+        centre: Floats,
+        spread: Floats,
+    ) -> Floats:
+        """Re Σ_k weights[k]·function(centre, spread, nodes[k]) for every (centre, spread)."""
+        result = np.empty_like(centre)
+        for part in slices(centre.size, self.nodes.size):
+            values = function(centre[part, None], spread[part, None], self.nodes)
+            # Not values @ weights: BLAS rounds a row according to its place in the matrix, and
+            # equal scores must get equal probabilities, to the last bit.
+            result[part] = (values * self.weights).sum(axis=1).real
+        return result
+
+
+def noise_rule(step: float, shift: float = 0.0) -> FixedRule:
+    """E f(Z) ≈ step·Σ_k φ(z_k) f(z_k), z_k = k·step − i·shift: the trapezoidal rule.
+
+    Its error is about exp(p²/2 − 2πp/step) for a singularity at distance p from the
+    real axis. If f has none below the axis, `shift` moves the nodes away from those above
+    it at the price of weights that grow as exp(shift²/2) and alternate.
+    """
+    count = int(np.ceil(NOISE_BOUND / step))
+    real_nodes = step * np.arange(-count, count + 1)
+    nodes = real_nodes - 1j * shift if shift else real_nodes
+    weights = normal_density(nodes)
+    return FixedRule(nodes, weights / weights.sum())
+
+
+def density_rule(
+    density: Callable[[Floats], Floats], lowest: float, highest: float, step: float
+) -> FixedRule:
+    """E f(L) ≈ step·Σ_k density(l_k) f(l_k), l_k = k·step in [lowest, highest]."""
+    nodes = step * np.arange(np.ceil(lowest / step), np.floor(highest / step) + 1)
+    weights = density(nodes)
+    return FixedRule(nodes, weights / weights.sum())
+
+
+# The adaptive rule. scipy's quad_vec shares one subdivision among all scores, so that one kink
+# at a different place for every score refines all of them everywhere; scipy's tanhsinh
+# bisects nothing and loses its order at an interior kink. Hence a work-list of panels, each
+# belonging to one score, refined together in vectorised passes.
+
+PANEL_TOLERANCE = 1e-13
+"""Accepted error estimate per panel; a kink or jump leaves one or two panels near it."""
+
+PROMISED_ACCURACY = 1e-10
+"""Remaining error estimate per score above which a warning is raised."""
+
+FEWEST_PANELS = 6
+MOST_PANELS = 1024
+WIDEST_PANEL = 4.0
+"""Initial panels are at most this wide in the argument of f (node spacing at most 0.3)."""
+
+DEEPEST_LEVEL = 50
+"""Bisections after which a panel is as narrow as the rounding of its end points."""
+
+SCORES_AT_ONCE = 512
+LONGEST_WORK_LIST = 1024 * SCORES_AT_ONCE
+"""Panels per pass after which f counts as noise that no subdivision resolves (40 MB)."""
+
+GAUSS_NODE_COUNT = 21
+NULL_RULE_COUNT = 3
+PANEL_END_GAP = 1e-11
+"""Relative distance of the outermost nodes from the panel's ends."""
+
+
+def panel_rule() -> tuple[Floats, Floats, Floats]:
+    """Nodes and weights of a panel on [−1, 1], and null rules that estimate its error.
+
+    The weights are those of Gauss–Legendre with 21 nodes. Two sentinels next to the ends have
+    no weight: they only show a kink or jump between the last Gauss node and the end. They
+    stay off the ends because the end may be a declared jump, with a value of the other side.
+
+    The null rules are orthonormal, annihilate every polynomial of degree < 20 and are scaled
+    to the norm of the weights: on noise they are as large as the error itself. Several of
+    them, because the difference of just two rules vanishes by accident for some kink positions.
+    """
+    gauss_nodes, gauss_weights = legendre.leggauss(GAUSS_NODE_COUNT)
+    sentinel = 1.0 - PANEL_END_GAP
+    nodes = np.concatenate([[-sentinel], gauss_nodes, [sentinel]])
+    weights = np.concatenate([[0.0], gauss_weights, [0.0]])
+    polynomials = legendre.legvander(nodes, nodes.size - NULL_RULE_COUNT - 1)
+    complement = np.linalg.qr(polynomials, mode="complete").Q[:, -NULL_RULE_COUNT:]
+    return nodes, weights, complement * np.linalg.norm(weights)
+
+
+PANEL_NODES, PANEL_WEIGHTS, PANEL_NULL_RULES = panel_rule()
+
+Integrand = Callable[[NDArray[np.intp], Floats], Floats]
+"""(score numbers of shape (p,), noise z of shape (p, n)) -> values of shape (p, n)."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Work-list: panel j is [left[j], right[j]] in z and belongs to score owner[j]."""
+
+    owner: NDArray[np.intp]
+    left: Floats
+    right: Floats
+
+    def take(self, chosen: Any) -> Panels:
+        """The chosen panels."""
+        return Panels(self.owner[chosen], self.left[chosen], self.right[chosen])
+
+    def bisect(self) -> Panels:
+        """Both halves of every panel."""
+        middle = 0.5 * (self.left + self.right)
+        return Panels(
+            np.concatenate([self.owner, self.owner]),
+            np.concatenate([self.left, middle]),
+            np.concatenate([middle, self.right]),
+        )
+
+    def integrate(self, integrand: Integrand) -> tuple[Floats, Floats]:
+        """∫ integrand(z) φ(z) dz over every panel, and its error estimate."""
+        value = np.empty_like(self.left)
+        error = np.empty_like(self.left)
+        for part in slices(self.left.size, PANEL_NODES.size):
+            half_width = 0.5 * (self.right[part] - self.left[part])
+            middle = 0.5 * (self.right[part] + self.left[part])
+            z = middle[:, None] + half_width[:, None] * PANEL_NODES
+            values = integrand(self.owner[part], z) * normal_density(z)
+            value[part] = half_width * (values * PANEL_WEIGHTS).sum(axis=1)
+            error[part] = half_width * np.linalg.norm(values @ PANEL_NULL_RULES, axis=1)
+        return value, error
+
+
+def adaptive_expectation(
+    integrand: Integrand,
+    centre: Floats,
+    spread: Floats,
+    breakpoints: Sequence[float] = (),
+    tolerance: float = PANEL_TOLERANCE,
+) -> Floats:
+    """E integrand(Z) for every score, by bisection of the panels whose error is too large.
+
+    Parameters
+    ----------
+    integrand : callable
+        (score numbers, z) -> values; a function of centre + spread·z.
+    centre, spread : ndarray
+        One entry per score, spread > 0.
+    breakpoints : sequence of float
+        Arguments centre + spread·z at which panels must end.
+    tolerance : float
+        Accepted error estimate per panel.
+
+    Returns
+    -------
+    ndarray
+        One expectation per score.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the subdivision stops at its limits with an error estimate above 1e-10.
+    """
+    total = np.empty_like(centre)
+    remaining = 0.0
+    panel_count = initial_panel_count(spread)
+    values_per_score = PANEL_NODES.size * (panel_count + len(breakpoints))
+    for part in slices(centre.size, max(values_per_score, NODE_VALUES_AT_ONCE // SCORES_AT_ONCE)):
+        panels = initial_panels(centre[part], spread[part], breakpoints, panel_count)
+        start = part.start
+
+        def local(owner: NDArray[np.intp], z: Floats, start: int = start) -> Floats:
+            return integrand(owner + start, z)
+
+        total[part], error = refine(local, panels, centre[part].size, tolerance)
+        remaining = max(remaining, error)
+    warn_if_inaccurate(remaining)
+    return total
+
+
+def warn_if_inaccurate(remaining: float) -> None:
+    """RuntimeWarning with the remaining error estimate, if that exceeds 1e-10."""
+    if remaining > PROMISED_ACCURACY:
+        warnings.warn(
+            f"Gaussian smoothing stopped with an estimated error of {remaining:.1e}. "
+            "Declare jumps and kinks as breakpoints, or use a function without noise.",
+            RuntimeWarning,
+            stacklevel=6,  # the caller of Link.smooth
+        )
+
+
+def initial_panel_count(spread: Floats) -> int:
+    """Panels per score, so that none is wider than WIDEST_PANEL in the argument of f."""
+    widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
+    return int(np.clip(np.ceil(widest / WIDEST_PANEL), FEWEST_PANELS, MOST_PANELS))
+
+
+def initial_panels(
+    centre: Floats, spread: Floats, breakpoints: Sequence[float], panel_count: int
+) -> Panels:
+    """Equal panels on [−NOISE_BOUND, NOISE_BOUND], split where the argument is a breakpoint."""
+    equal = np.linspace(-NOISE_BOUND, NOISE_BOUND, panel_count + 1)
+    splits = (np.asarray(breakpoints, dtype=np.float64) - centre[:, None]) / spread[:, None]
+    edges = np.concatenate(
+        [
+            np.broadcast_to(equal, (centre.size, equal.size)),
+            np.clip(splits, -NOISE_BOUND, NOISE_BOUND),
+        ],
+        axis=1,
+    )
+    edges.sort(axis=1)
+    owner = np.repeat(np.arange(centre.size), edges.shape[1] - 1)
+    panels = Panels(owner, edges[:, :-1].ravel(), edges[:, 1:].ravel())
+    return panels.take(panels.right > panels.left)
+
+
+def refine(
+    integrand: Integrand, panels: Panels, score_count: int, tolerance: float
+) -> tuple[Floats, float]:
+    """Integral per score, and the largest error estimate left where bisection was stopped."""
+    total = np.zeros(score_count)
+    for level in range(DEEPEST_LEVEL + 1):
+        value, error = panels.integrate(integrand)
+        open_panels = error > tolerance
+        too_many = 2 * np.count_nonzero(open_panels) > LONGEST_WORK_LIST
+        if level == DEEPEST_LEVEL or too_many or not open_panels.any():
+            break
+        closed = ~open_panels
+        total += np.bincount(panels.owner[closed], value[closed], minlength=score_count)
+        panels = panels.take(open_panels).bisect()
+    total += np.bincount(panels.owner, value, minlength=score_count)
+    left_over = np.bincount(panels.owner[open_panels], error[open_panels], minlength=score_count)
+    return total, float(left_over.max(initial=0.0))
