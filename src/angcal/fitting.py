@@ -127,7 +127,8 @@ class LinearFit:
         A share of the scores' own spread, so it reads the same for every loss, scaling and
         penalty. Zero at the optimum.
         """
-        step, intercept_step = self.newton_step()
+        # Not the plain Newton step: coordinates that an ℓ₁ part pins wrongly count too.
+        step, intercept_step = _admissible_step(self)
         shift = np.asarray(self.X @ step) + intercept_step
         spread = float(np.std(self.scores))
         rms = float(np.sqrt(np.mean(shift**2)))
@@ -187,9 +188,11 @@ def minimize(start: LinearFit, *, tol: float = 1e-8, max_iter: int = 1000) -> Li
     # With an ℓ₁ weight above every correlation w = 0 is optimal and its residual is zero.
     scale = max(np.abs(at_zero).max(initial=0.0), abs(intercept_at_zero), 1e-12)
     fit = start
-    if _largest_residual(fit) > tol * scale:
-        fit = _lbfgs(start, tol * scale, max_iter)
-    return _newton(fit, tol * scale)
+    # A line search may probe scores whose loss overflows; it steps back from infinity by itself.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if _largest_residual(fit) > tol * scale:
+            fit = _lbfgs(start, tol * scale, max_iter)
+        return _newton(fit, tol * scale)
 
 
 def _largest_residual(fit: LinearFit) -> float:

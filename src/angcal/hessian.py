@@ -75,14 +75,15 @@ def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
 
 def _cholesky(matrix: Floats, meaning: str) -> Floats:
     """Lower Cholesky factor, or a SingularHessianError that says which matrix failed."""
+    norms = np.sqrt(np.diag(matrix))
     try:
         factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         factor = None
     if factor is not None and factor.size:
         pivots = np.diag(factor)
-        # A pivot that lost 13 digits is rounding noise, not information.
-        if not np.all(np.isfinite(pivots)) or pivots.min() < 1e-7 * pivots.max():
+        # A pivot that lost 14 digits of its own diagonal entry is rounding noise, not information.
+        if not np.all(np.isfinite(pivots)) or np.any(pivots < 1e-7 * norms):
             factor = None
     if factor is None:
         raise SingularHessianError(
@@ -111,6 +112,10 @@ class PenalizedHessian:
     def leverages(self) -> Floats:
         """h_i = x̃_iᵀ Ĥ x̃_i for every row."""
         return self.engine.leverages()
+
+    def smooth(self, V: Floats) -> Floats:
+        """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
+        return self.engine.smooth(V)
 
 
 def factorize(
@@ -208,6 +213,15 @@ class _Primal:
             h[rows] = np.einsum("ij,ij->j", half, half)
         return h
 
+    def smooth(self, V: Floats) -> Floats:
+        rhs = np.asarray(self._X.T @ V)
+        if self._fit_intercept:
+            rhs = np.vstack([rhs, V.sum(axis=0)])
+        inner = linalg.cho_solve((self._factor, True), self._scale[:, None] * rhs)
+        inner *= self._scale[:, None]
+        k = self._X.shape[1]
+        return np.asarray(self._X @ inner[:k]) + (inner[k] if self._fit_intercept else 0.0)
+
 
 class _Dual:
     """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
@@ -258,6 +272,12 @@ class _Dual:
     def leverages(self) -> Floats:
         half = linalg.solve_triangular(self._schur, self._R.T, lower=True, check_finite=False)
         return self._penalised_leverages() + np.einsum("ij,ij->j", half, half)
+
+    def smooth(self, V: Floats) -> Floats:
+        S = self._S[:, None]
+        KV = self._K @ V
+        penalised = KV - self._K @ (S * self._solve_B(S * KV))
+        return penalised + self._R @ linalg.cho_solve((self._schur, True), self._R.T @ V)
 
     def _penalised_leverages(self) -> Floats:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""

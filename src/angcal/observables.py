@@ -10,7 +10,17 @@ a column of ones when there is an intercept):
     ũ_i = u_i − γ_i ψ_i,   γ_i = h_i / (1 − h_i D_i)
 
 ũ_i approximates the score that row i would get from the fit on the other n − 1 rows, with the
-penalty's total weight N·g unchanged. This module is the only home of these formulas.
+penalty's total weight N·g unchanged.
+
+Calibration asks for slightly less: the score of row i under weights that have not seen it, at the
+intercept that will be used. Leaving row i out also moves the intercept by about ψ_i/ΣD, always
+against its own label; under a strong penalty that push is larger than the scores themselves.
+Around the D-weighted mean of the rows, slopes and intercept decouple and
+h_i = x_iᵀĤ_ww x_i + 1/(ΣD + Nq₀), so the push is removed by
+
+    z̃_i = u_i − (h_i − 1/(ΣD + Nq₀)) / (1 − h_i D_i) · ψ_i
+
+This module is the only home of these formulas.
 """
 
 from __future__ import annotations
@@ -22,6 +32,9 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.fitting import LinearFit
+from angcal.hessian import PenalizedHessian
+
+COUPLING_PROBES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +51,11 @@ class Observables:
         ψ, D and h.
     n_features : int
         d.
+    intercept_leverage : float
+        1/(ΣD + Nq₀), the share of each h_i that belongs to the intercept; 0 without one.
+    coupling : (n,) array
+        c_i = Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², how strongly the leave-one-out scores of other rows lean
+        on row i. It makes their errors dependent, and intervals wider.
     side : {"primal", "dual"}
         Which side of the Hessian was factorised.
     """
@@ -47,6 +65,8 @@ class Observables:
     residuals: Floats
     curvatures: Floats
     leverages: Floats
+    coupling: Floats
+    intercept_leverage: float
     n_features: int
     has_intercept: bool
     side: str
@@ -89,6 +109,18 @@ class Observables:
         return self.scores - self.loo_steps * self.residuals
 
     @cached_property
+    def slope_steps(self) -> Floats:
+        """(h_i − 1/(ΣD + Nq₀))/(1 − h_i D_i): γ_i without the intercept's share."""
+        remaining = 1.0 - self.leverages * self.curvatures
+        slope_leverages = np.maximum(self.leverages - self.intercept_leverage, 0.0)
+        return slope_leverages / np.maximum(remaining, 1e-10)
+
+    @cached_property
+    def calibration_scores(self) -> Floats:
+        """z̃_i: score of row i under weights that have not seen it, at the fitted intercept."""
+        return self.scores - self.slope_steps * self.residuals
+
+    @cached_property
     def unevenness(self) -> float:
         """sd(γ_i)/mean(γ_i): how far the design is from the theory's equal rows."""
         mean = float(np.mean(self.loo_steps))
@@ -110,13 +142,34 @@ def observe(fit: LinearFit) -> Observables:
     >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
     True
     """
+    leverages = fit.hessian.leverages()
+    remaining = np.maximum(1.0 - leverages * fit.curvatures, 1e-10)
     return Observables(
         scores=fit.scores,
         linear_scores=fit.scores - fit.intercept,
         residuals=fit.residuals,
         curvatures=fit.curvatures,
-        leverages=fit.hessian.leverages(),
+        leverages=leverages,
+        coupling=_coupling(fit.hessian, leverages, remaining),
+        intercept_leverage=_intercept_leverage(fit),
         n_features=fit.shape[1],
         has_intercept=fit.fit_intercept,
         side=fit.hessian.side,
     )
+
+
+def _intercept_leverage(fit: LinearFit) -> float:
+    total = float(fit.curvatures.sum()) + fit.total_weight * fit.intercept_strength
+    return 1.0 / total if fit.fit_intercept and total > 0 else 0.0
+
+
+def _coupling(hessian: PenalizedHessian, leverages: Floats, remaining: Floats) -> Floats:
+    """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs.
+
+    E (A z/r)_i² = Σ_j A_ij²/r_j² for random signs z. The sums only ever enter averages over rows,
+    where the probes' noise cancels; the seed is fixed so that a fit is a function of its data.
+    """
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(leverages), COUPLING_PROBES))
+    images = hessian.smooth(signs / remaining[:, None])
+    rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
+    return np.maximum(rows, 0.0) / remaining**2

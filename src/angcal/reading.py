@@ -136,8 +136,8 @@ class LinearHead:
     loss : Loss or str, default="logistic"
         What it was trained on; names as in :func:`as_loss`.
     penalty : Penalty, default=NoPenalty()
-        g(w) next to the *mean* loss. Weight decay λ under torch's mean-reduced loss is
-        ``Ridge(λ)``.
+        g(w) next to the *mean* loss. ``torch.optim.SGD(weight_decay=λ)`` on a mean-reduced loss
+        is ``Ridge(λ)``; keep the bias out of that parameter group, since torch decays it too.
     classes : sequence of two labels, default=(0, 1)
         The negative and the positive label.
 

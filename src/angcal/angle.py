@@ -1,0 +1,276 @@
+r"""The angle between fitted and true weights, estimated from observables.
+
+c = ⟨w*, ŵ⟩_Σ / (‖w*‖_Σ ‖ŵ‖_Σ), by two routes that fail for different reasons:
+
+- *observable* (Bellec): needs Σ⁻¹, not the link. With ũ_i the leave-one-out score about its
+  centre, N = v̂·mean(ũ²) + mean(ψũ) estimates ⟨w*, ŵ⟩_Σ·t, and
+  T = ‖Σ^-½Xᵀψ‖²/n² − (1/n²)Σψ_i²x_iᵀΣ⁻¹x_i + 2v̂·mean(ψu) + v̂²·mean(ũ²) estimates t².
+- *loo*: needs the link, not Σ⁻¹. Maximises the likelihood of the labels at their leave-one-out
+  scores, Σ log P(y_i | F_c(s_i)), over c.
+
+Each comes with a standard error; *auto* weighs them by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from angcal._typing import Floats
+from angcal.covariance import Precision, ScoreScale
+from angcal.fitting import LinearFit
+from angcal.links import Link
+from angcal.observables import Observables
+from angcal.prediction import tabulated_probability
+
+PROBABILITY_FLOOR = 1e-12
+# Beyond this cosine the curve no longer changes and derivatives in c degenerate.
+LARGEST_COSINE = 0.9995
+
+# How the two routes err, measured over simulated and real designs (docs/angle.md). Row influences
+# treat rows as independent and fall about a tenth short; both routes pick up a bias that grows
+# with the unevenness of the rows; their errors share a good part of their noise.
+OBSERVABLE_INFLATION = 1.1
+OBSERVABLE_BIAS_PER_UNEVENNESS = 0.05
+LOO_BIAS_PER_UNEVENNESS = 0.02
+ERROR_CORRELATION = 0.4
+# Routes further apart than this many standard errors do not measure the same thing.
+DISAGREEMENT = 3.0
+
+
+class AngleError(ValueError):
+    """An angle cannot be estimated; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Angle:
+    """The estimated angle and how it was come by.
+
+    Attributes
+    ----------
+    cosine : float
+        cos θ, signed.
+    standard_error : float
+        Of the cosine; 0 for a given angle.
+    interval : (float, float)
+        Confidence interval of the cosine, within [−1, 1].
+    method : {"observable", "loo", "combined", "given", "fallback"}
+    reason : str
+        Why this method, in a sentence.
+    confidence : float
+        Level of the interval.
+    """
+
+    cosine: float
+    standard_error: float
+    interval: tuple[float, float]
+    method: str
+    reason: str
+    confidence: float = 0.95
+
+    @property
+    def degrees(self) -> float:
+        """θ in degrees."""
+        return float(np.degrees(np.arccos(self.cosine)))
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether nothing could be estimated."""
+        return self.method == "fallback"
+
+
+def make_angle(
+    cosine: float, standard_error: float, method: str, reason: str, confidence: float
+) -> Angle:
+    """Angle with the interval cosine ± z·standard_error, cut to [−1, 1]."""
+    half = NormalDist().inv_cdf(0.5 + confidence / 2.0) * standard_error
+    center = float(np.clip(cosine, -1.0, 1.0))
+    interval = (max(center - half, -1.0), min(center + half, 1.0))
+    return Angle(center, float(standard_error), interval, method, reason, confidence)
+
+
+def given_angle(cosine: float, confidence: float = 0.95) -> Angle:
+    """An angle that the user knows."""
+    if not (np.isfinite(cosine) and -1.0 <= cosine <= 1.0):
+        raise ValueError(f"angle={cosine!r} is meant as a cosine and must lie in [-1, 1].")
+    return make_angle(float(cosine), 0.0, "given", "the cosine was given", confidence)
+
+
+def training_sign(scores: Floats, labels: Floats, case_weights: Floats) -> float:
+    """sign Σ ω_i(y_i − ȳ)·z̃_i: the sign of ⟨w*, ŵ⟩_Σ without a holdout."""
+    centred = labels - np.average(labels, weights=case_weights)
+    return 1.0 if float(np.sum(case_weights * centred * scores)) >= 0 else -1.0
+
+
+def holdout_sign(scores: Floats, labels: Floats) -> float:
+    """sign Σ ŵᵀx_i·y_i over holdout rows: the paper's estimator, on centred scores."""
+    return 1.0 if float(scores @ labels) >= 0 else -1.0
+
+
+def observable_angle(
+    fit: LinearFit,
+    observables: Observables,
+    precision: Precision,
+    scale: ScoreScale,
+    *,
+    sign: float,
+    confidence: float = 0.95,
+) -> Angle:
+    """|c| = N/(√T·‖ŵ‖_Σ), as in the module's docstring; link-free.
+
+    Raises
+    ------
+    AngleError
+        Where T is not positive, or so small against its parts that its square root is noise.
+    """
+    n, o = observables.n_samples, observables
+    center = np.asarray(fit.X.mean(axis=0)).ravel() if o.has_intercept else None
+    along, squares = precision.products(fit.X, center, o.residuals)
+    deflation = 1.0
+    if precision.estimated and precision.fresh:
+        deflation = precision.rank / float(np.mean(squares))
+    u = o.linear_scores - (o.linear_scores.mean() if o.has_intercept else 0.0)
+    loo = u - o.slope_steps * o.residuals
+    psi, v = o.residuals, o.v
+    # Row i's share of N and of T; the shares of T drop each row's own square, so that rows of
+    # unequal length do not bias it.
+    numerator_rows = v * loo**2 + psi * loo
+    pair_rows = deflation * (psi * along - psi**2 * squares) / n
+    score_rows = 2.0 * v * psi * u + v**2 * loo**2
+    numerator = float(np.mean(numerator_rows))
+    square = float(np.mean(pair_rows + score_rows))
+    size = abs(float(np.mean(pair_rows))) + float(np.mean(np.abs(score_rows)))
+    if not np.isfinite(square) or square <= 1e-3 * size:
+        raise AngleError(
+            f"the observable estimate has no stable denominator ({square:.2g} against parts of "
+            f"size {size:.2g})"
+        )
+    cosine = numerator / np.sqrt(square) / scale.norm
+    # A pair share holds half of what moves when row i does, hence its factor 2.
+    influence = numerator_rows / numerator - 0.5 * (2.0 * pair_rows + score_rows) / square
+    error = abs(cosine) * float(np.std(influence)) / np.sqrt(n)
+    error = _widen(OBSERVABLE_INFLATION * error, OBSERVABLE_BIAS_PER_UNEVENNESS, o)
+    return make_angle(
+        sign * abs(cosine), error, "observable", f"Σ⁻¹ from {precision.source}", confidence
+    )
+
+
+def _widen(error: float, bias_per_unevenness: float, observables: Observables) -> float:
+    return float(np.hypot(error, bias_per_unevenness * observables.unevenness))
+
+
+def log_likelihood_rows(link: Link, cosine: float, scores: Floats, labels: Floats) -> Floats:
+    """Log P(y_i | F_c(s_i)), floored so that one impossible label does not decide everything."""
+    p = tabulated_probability(link, cosine, scores)
+    return np.log(np.maximum(np.where(labels > 0.5, p, 1.0 - p), PROBABILITY_FLOOR))
+
+
+def loo_angle(
+    observables: Observables,
+    labels: Floats,
+    case_weights: Floats,
+    scale: ScoreScale,
+    link: Link,
+    *,
+    confidence: float = 0.95,
+) -> Angle:
+    """Argmax over c of Σ ω_i log P(y_i | F_c(s_i)) at leave-one-out scores s_i, link known."""
+    scores = scale.standardise(observables.calibration_scores)
+
+    def loss(cosine: float) -> float:
+        return -float(case_weights @ log_likelihood_rows(link, cosine, scores, labels))
+
+    grid = np.linspace(-1.0, 1.0, 21)
+    best = grid[int(np.argmin([loss(c) for c in grid]))]
+    bounds = (max(best - 0.1, -1.0), min(best + 0.1, 1.0))
+    cosine = float(minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-6}).x)
+    information = loo_information(observables, labels, case_weights, scale, link, cosine)
+    error = _widen(information.standard_error, LOO_BIAS_PER_UNEVENNESS, observables)
+    reason = f"likelihood of {len(labels)} leave-one-out scores under the {link.name} link"
+    return make_angle(cosine, error, "loo", reason, confidence)
+
+
+@dataclass(frozen=True)
+class LooInformation:
+    """Fisher information I about c in the leave-one-out labels, and their coupling C."""
+
+    fisher: float
+    coupling: float
+
+    @property
+    def standard_error(self) -> float:
+        """√(I + C)/I, at most 1: a cosine is never known worse than that."""
+        if self.fisher <= 0:
+            return 1.0
+        return min(float(np.sqrt(self.fisher + self.coupling)) / self.fisher, 1.0)
+
+    @property
+    def inflation(self) -> float:
+        """(I + C)/I: by how much coupling inflates the variance of independent labels."""
+        return 1.0 + self.coupling / self.fisher if self.fisher > 0 else 1.0
+
+
+def loo_information(
+    observables: Observables,
+    labels: Floats,
+    case_weights: Floats,
+    scale: ScoreScale,
+    link: Link,
+    cosine: float,
+) -> LooInformation:
+    """I = Σ (∂F/∂c)²/(F(1−F)) and C = Σ_{i≠j} b_i A'_ij² b_j, b_i = ∂²log P_i/∂c∂s · ψ_i/‖ŵ‖.
+
+    The scores of rows i and j each lean on the other row: ∂s_i/∂(row j) ∝ A'_ij ψ_j. That adds
+    C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
+    A'_ij² are taken as proportional to c_i c_j, the observables' coupling.
+    """
+    s = scale.standardise(observables.calibration_scores)
+    c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
+    p = tabulated_probability(link, c, s)
+    slope = tabulated_probability(link, c + h, s) - tabulated_probability(link, c - h, s)
+    variance = np.maximum(p * (1.0 - p), PROBABILITY_FLOOR)
+    weights = case_weights / np.mean(case_weights)
+    fisher = float(weights @ ((slope / (2.0 * h)) ** 2 / variance))
+    corners = [
+        sc * ss * log_likelihood_rows(link, c + sc * h, s + ss * h, labels)
+        for sc in (1.0, -1.0)
+        for ss in (1.0, -1.0)
+    ]
+    mixed = weights * np.sum(corners, axis=0) / (4.0 * h * h)
+    lean = float((mixed * observables.residuals / scale.norm) @ observables.coupling)
+    total = max(float(observables.coupling.sum()), np.finfo(float).tiny)
+    return LooInformation(fisher, lean**2 / total)
+
+
+def combine(observable: Angle, loo: Angle) -> Angle:
+    """Weigh two angles by their variances, given that their errors are correlated.
+
+    Where they disagree by more than ``DISAGREEMENT`` standard errors the excess counts against
+    the observable angle: it has the stronger assumptions (Gaussian rows, an exact Σ⁻¹).
+    """
+    so, sl = observable.standard_error, loo.standard_error
+    covariance = ERROR_CORRELATION * so * sl
+    spread = so**2 + sl**2 - 2.0 * covariance
+    gap = observable.cosine - loo.cosine
+    so = float(np.sqrt(so**2 + max(gap**2 - DISAGREEMENT**2 * spread, 0.0)))
+    total = so**2 + sl**2 - 2.0 * covariance
+    weight = float(np.clip((so**2 - covariance) / total, 0.0, 1.0)) if total > 0 else 0.5
+    cosine = weight * loo.cosine + (1.0 - weight) * observable.cosine
+    variance = (
+        (weight * sl) ** 2 + ((1 - weight) * so) ** 2 + 2 * weight * (1 - weight) * covariance
+    )
+    reason = (
+        f"leave-one-out {loo.cosine:.3f} ± {sl:.3f} and observable {observable.cosine:.3f} ± "
+        f"{observable.standard_error:.3f} weighed {weight:.0%} to {1 - weight:.0%} by precision"
+    )
+    if gap**2 > DISAGREEMENT**2 * spread:
+        reason += "; they disagree, so the observable one counts less"
+    return make_angle(cosine, np.sqrt(variance), "combined", reason, loo.confidence)
+
+
+def because(angle: Angle, note: str) -> Angle:
+    """The same angle with a note added to its reason."""
+    return replace(angle, reason=f"{angle.reason}; {note}")

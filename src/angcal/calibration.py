@@ -1,0 +1,247 @@
+r"""From observables to a calibrated curve: which angle, which link, and what if there is none.
+
+Known link: angle by the chosen method, then F(s) = E_Z σ(c·s + √(1−c²)Z).
+Unknown link: angle and link together (:mod:`angcal.linkfit`).
+Nothing estimable: the prevalence, which is calibrated whatever the angle is, and a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats, Matrix
+from angcal.angle import (
+    Angle,
+    AngleError,
+    because,
+    combine,
+    given_angle,
+    holdout_sign,
+    loo_angle,
+    loo_information,
+    make_angle,
+    observable_angle,
+    training_sign,
+)
+from angcal.covariance import Precision, ScoreScale, precision, score_scale
+from angcal.fitting import LinearFit
+from angcal.linkfit import LinkEstimate, estimate_link
+from angcal.links import Link
+from angcal.observables import Observables
+from angcal.prediction import CalibratedCurve, ConstantCurve
+
+SMALLEST_CLASS = 3
+ANGLE_METHODS = ("auto", "observable", "loo")
+
+
+class AngleWarning(UserWarning):
+    """An angle could not be estimated as asked; the message says why and what was done."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for.
+
+    Attributes
+    ----------
+    link : Link
+        Known link, or the family whose scale and offset are to be estimated.
+    link_known : bool
+    angle : {"auto", "observable", "loo"} or float
+    covariance : None, (d, d) array or scikit-learn covariance estimator
+    pool : (m, d) array or sparse matrix, or None
+    sign_holdout : (X, labels) or None
+        Holdout rows for the paper's sign estimator.
+    confidence : float
+    """
+
+    link: Link
+    link_known: bool
+    angle: str | float
+    covariance: Any = None
+    pool: Matrix | None = None
+    sign_holdout: tuple[Matrix, Floats] | None = None
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Angle, link and the curve they make."""
+
+    angle: Angle
+    link: Link
+    scale: ScoreScale
+    curve: CalibratedCurve | ConstantCurve
+
+
+def calibrate(
+    fit: LinearFit, observables: Observables, case_weights: Floats, options: Options
+) -> Calibration:
+    """Estimate angle and link, and fall back to the prevalence where neither can be."""
+    scale = score_scale(
+        observables,
+        fit.coef,
+        fit.intercept,
+        case_weights=case_weights,
+        covariance=options.covariance,
+        pool=options.pool,
+    )
+    reason = _why_impossible(fit.labels, scale)
+    if reason is not None:
+        return _fallback(fit.labels, case_weights, options, scale, reason)
+    evidence = _Evidence(fit, observables, case_weights, scale, options)
+    angle, link = evidence.known_link() if options.link_known else evidence.unknown_link()
+    return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
+
+
+def _why_impossible(labels: Floats, scale: ScoreScale) -> str | None:
+    smallest = int(min(labels.sum(), len(labels) - labels.sum()))
+    if smallest < SMALLEST_CLASS:
+        return f"the smaller class has {smallest} rows, fewer than {SMALLEST_CLASS}"
+    if not (np.isfinite(scale.norm) and scale.norm > 0):
+        return "every fitted score is the same (all weights are zero)"
+    return None
+
+
+def _fallback(
+    labels: Floats, case_weights: Floats, options: Options, scale: ScoreScale, reason: str
+) -> Calibration:
+    warnings.warn(
+        f"No angle can be estimated: {reason}. Every row gets the prevalence, which is calibrated "
+        "but tells rows apart in nothing.",
+        AngleWarning,
+        stacklevel=4,
+    )
+    # One row of each class is added, so that a rare class is not declared impossible.
+    weights = case_weights / np.mean(case_weights)
+    prevalence = (float(weights @ labels) + 1.0) / (len(labels) + 2.0)
+    angle = Angle(0.0, 1.0, (-1.0, 1.0), "fallback", reason, options.confidence)
+    return Calibration(angle, options.link, scale, ConstantCurve(prevalence))
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """One fit's evidence about its angle, asked in different ways."""
+
+    fit: LinearFit
+    observables: Observables
+    case_weights: Floats
+    scale: ScoreScale
+    options: Options
+
+    def known_link(self) -> tuple[Angle, Link]:
+        """The angle by the chosen method, the link as given."""
+        options = self.options
+        if not isinstance(options.angle, str):
+            return given_angle(options.angle, options.confidence), options.link
+        if options.angle == "loo":
+            return self._loo(), options.link
+        observable = self._observable_or_reason()
+        if isinstance(observable, str):
+            return because(self._loo(), f"no observable angle: {observable}"), options.link
+        if options.angle == "observable":
+            return observable, options.link
+        return combine(observable, self._loo()), options.link
+
+    def unknown_link(self) -> tuple[Angle, Link]:
+        """Angle and link together, by likelihood on leave-one-out scores."""
+        options = self.options
+        note = "scale and angle cannot be told apart by labels alone, only their curve can"
+        if not isinstance(options.angle, str):
+            given = given_angle(options.angle, options.confidence)
+            return given, self._estimate_link(given).link
+        if options.angle != "loo":
+            observable = self._observable_or_reason()
+            if not isinstance(observable, str):
+                return self._with_observable(observable)
+            note += f"; no observable angle: {observable}"
+        return self._from_labels_alone(note)
+
+    def _estimate_link(self, known: Angle | None) -> LinkEstimate:
+        scores = self.scale.standardise(self.observables.calibration_scores)
+        return estimate_link(self.options.link, scores, self.fit.labels, self.case_weights, known)
+
+    def _with_observable(self, observable: Angle) -> tuple[Angle, Link]:
+        """The link-free angle settles what labels cannot; "auto" lets the curve's shape pull it."""
+        if self.options.angle == "observable":
+            exact = replace(observable, standard_error=0.0)
+            return observable, self._estimate_link(exact).link
+        estimate = self._estimate_link(observable)
+        angle = make_angle(
+            estimate.cosine,
+            observable.standard_error,
+            "combined",
+            f"{observable.reason}; link and angle fitted together",
+            self.options.confidence,
+        )
+        return angle, estimate.link
+
+    def _from_labels_alone(self, note: str) -> tuple[Angle, Link]:
+        """Joint fit without Σ⁻¹; the interval says how little it knows of the angle itself."""
+        estimate = self._estimate_link(None)
+        information = loo_information(
+            self.observables,
+            self.fit.labels,
+            self.case_weights,
+            self.scale,
+            estimate.link,
+            estimate.cosine,
+        )
+        error = information.standard_error
+        angle = make_angle(estimate.cosine, error, "loo", note, self.options.confidence)
+        profile = estimate.interval(information.inflation)
+        interval = (min(angle.interval[0], profile[0]), max(angle.interval[1], profile[1]))
+        return replace(angle, interval=interval), estimate.link
+
+    def _loo(self) -> Angle:
+        return loo_angle(
+            self.observables,
+            self.fit.labels,
+            self.case_weights,
+            self.scale,
+            self.options.link,
+            confidence=self.options.confidence,
+        )
+
+    def _sign(self) -> float:
+        holdout = self.options.sign_holdout
+        if holdout is None:
+            scores = self.observables.calibration_scores - self.scale.center
+            return training_sign(scores, self.fit.labels, self.case_weights)
+        X, labels = holdout
+        scores = np.asarray(X @ self.fit.coef) + self.fit.intercept - self.scale.center
+        return holdout_sign(scores, labels)
+
+    def _observable_or_reason(self) -> Angle | str:
+        """The observable angle, or why there is none; a warning if it was asked for by name."""
+        options = self.options
+        inverse = precision(options.covariance, options.pool, self.fit.X)
+        outcome: Angle | str
+        if isinstance(inverse, Precision) and (inverse.fresh or options.angle == "observable"):
+            try:
+                outcome = observable_angle(
+                    self.fit,
+                    self.observables,
+                    inverse,
+                    self.scale,
+                    sign=self._sign(),
+                    confidence=options.confidence,
+                )
+            except AngleError as error:
+                outcome = str(error)
+        elif isinstance(inverse, Precision):
+            outcome = "the covariance comes from the training rows themselves"
+        else:
+            outcome = inverse
+        if isinstance(outcome, str) and options.angle == "observable":
+            warnings.warn(
+                f"angle='observable' is not possible: {outcome}. The leave-one-out angle is used; "
+                "pass a covariance or a larger pool for the observable one.",
+                AngleWarning,
+                stacklevel=6,
+            )
+        return outcome
