@@ -159,7 +159,7 @@ def piece(loss: Loss, fit: LinearFit) -> np.ndarray:
 def test_leave_one_out_is_exact_while_no_row_crosses_a_jump(
     loss: Loss, shape: tuple[int, int]
 ) -> None:
-    fit = minimize(problem(*shape, loss, Ridge(matched_strength(*shape))), tol=1e-12)
+    fit = minimize(problem(*shape, loss, Ridge(matched_strength(*shape)), seed=1), tol=1e-12)
     seen, before = observe(fit), piece(loss, fit)
     unchanged, moved = 0, 0
     for i in range(60):
@@ -174,8 +174,10 @@ def test_leave_one_out_is_exact_while_no_row_crosses_a_jump(
     assert moved >= 5
 
 
-@pytest.mark.parametrize("kind", ["elastic net", "lasso"])
-@pytest.mark.parametrize(("d", "strength"), [(90, 0.3), (20, 0.15)], ids=["wide", "tall"])
+@pytest.mark.parametrize(
+    ("kind", "d", "strength"),
+    [("elastic net", 90, 0.4), ("elastic net", 20, 0.15), ("lasso", 90, 0.2), ("lasso", 20, 0.15)],
+)
 def test_leave_one_out_is_exact_while_the_l1_support_stays(
     kind: str, d: int, strength: float
 ) -> None:
@@ -226,9 +228,10 @@ def pooled_pairs(
     return np.concatenate(parts)
 
 
-# Losses with a jump in ℓ'' reach 1 % later. Measured (matched ridge, 4 seeds, 12 to 16 rows):
-# n/d = 0.6: 1.0 % at n = 300, 0.5 to 0.7 % at n = 600, 0.3 to 0.4 % at n = 1200;
-# n/d = 2:   1.2 to 2.1 % at n = 300, 1.6 % at n = 600, 0.6 to 0.8 % at n = 1200.
+# Losses with a jump in ℓ'' reach 1 % later: a few rows that cross a jump carry all of the error.
+# Measured with the matched strength, over 3 to 4 seeds (48 to 72 rows), worst penalty:
+#   n/d = 0.6:  1.3 % at n = 300, 0.7 % at n = 600, 0.4 % at n = 1200;
+#   n/d = 2:    2.2 % at n = 300, 1.9 % at n = 600, 1.0 % at n = 1200, 0.6 % at n = 1600.
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", JUMPING_LOSSES, ids=repr)
 @pytest.mark.parametrize("kind", ["ridge", "quadratic", "pseudo-Huber"])

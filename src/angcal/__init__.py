@@ -1,1 +1,57 @@
 """Calibrated probabilities for linear classifiers when features rival labels."""
+
+from angcal.angle import Angle
+from angcal.baselines import (
+    BetaCalibration,
+    HistogramBinning,
+    IsotonicCalibration,
+    PlattScaling,
+    TemperatureScaling,
+    platt_limit,
+)
+from angcal.calibration import AngleWarning
+from angcal.estimators import (
+    AngularCalibratedClassifier,
+    MEstimator,
+    OptimalityWarning,
+    PoolWarning,
+    ScoreCalibratedClassifier,
+)
+from angcal.fitting import SeparableDataError
+from angcal.hessian import SingularHessianError
+from angcal.links import (
+    CallableLink,
+    Cauchit,
+    ClippedLinear,
+    ComplementaryLogLog,
+    Link,
+    Logit,
+    Probit,
+)
+from angcal.losses import (
+    Exponential,
+    HuberisedHinge,
+    Logistic,
+    Loss,
+    ProbitLikelihood,
+    Squared,
+    SquaredHinge,
+)
+from angcal.observables import Observables
+from angcal.penalties import (
+    ElasticNet,
+    Lasso,
+    NoPenalty,
+    Penalty,
+    PseudoHuber,
+    Quadratic,
+    Ridge,
+)
+from angcal.reading import LinearHead, problem_of
+
+__version__ = "0.1.0"
+
+__all__ = [name for name in dir() if not name.startswith("_") and name[0].isupper()] + [
+    "platt_limit",
+    "problem_of",
+]

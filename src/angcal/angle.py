@@ -3,8 +3,10 @@ r"""The angle between fitted and true weights, estimated from observables.
 c = ⟨w*, ŵ⟩_Σ / (‖w*‖_Σ ‖ŵ‖_Σ), by two routes that fail for different reasons:
 
 - *observable* (Bellec): needs Σ⁻¹, not the link. With ũ_i the leave-one-out score about its
-  centre, N = v̂·mean(ũ²) + mean(ψũ) estimates ⟨w*, ŵ⟩_Σ·t, and
-  T = ‖Σ^-½Xᵀψ‖²/n² − (1/n²)Σψ_i²x_iᵀΣ⁻¹x_i + 2v̂·mean(ψu) + v̂²·mean(ũ²) estimates t².
+  centre, N = v̂·‖ŵ‖_Σ² + mean(ψũ) estimates ⟨w*, ŵ⟩_Σ·t, and
+  T = ‖Σ^-½Xᵀψ‖²/n² − (1/n²)Σψ_i²x_iᵀΣ⁻¹x_i + 2v̂·mean(ψu) + v̂²·‖ŵ‖_Σ² estimates t².
+  The paper has mean(ũ²) for ‖ŵ‖_Σ² and (d/n)r̂² for the diagonal; knowing the first and removing
+  the second exactly lowers the error by a sixth to a third (docs/angle.md).
 - *loo*: needs the link, not Σ⁻¹. Maximises the likelihood of the labels at their leave-one-out
   scores, Σ log P(y_i | F_c(s_i)), over c.
 
@@ -30,15 +32,15 @@ PROBABILITY_FLOOR = 1e-12
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
 LARGEST_COSINE = 0.9995
 
-# How the two routes err, measured over simulated and real designs (docs/angle.md). Row influences
-# treat rows as independent and fall about a tenth short; both routes pick up a bias that grows
-# with the unevenness of the rows; their errors share a good part of their noise.
-OBSERVABLE_INFLATION = 1.1
-OBSERVABLE_BIAS_PER_UNEVENNESS = 0.05
-LOO_BIAS_PER_UNEVENNESS = 0.02
-ERROR_CORRELATION = 0.4
+# How the two routes err beyond their sampling noise, measured over simulated and real designs
+# (docs/angle.md): a systematic part that grows with the unevenness of the rows, for the observable
+# route only where Σ⁻¹ is estimated, and sampling errors that are correlated.
+OBSERVABLE_BIAS_PER_UNEVENNESS = 0.06
+LOO_BIAS_PER_UNEVENNESS = 0.03
+ERROR_CORRELATION = 0.6
 # Routes further apart than this many standard errors do not measure the same thing.
 DISAGREEMENT = 3.0
+SMALL_COSINE = 0.05
 
 
 class AngleError(ValueError):
@@ -53,8 +55,10 @@ class Angle:
     ----------
     cosine : float
         cos θ, signed.
-    standard_error : float
-        Of the cosine; 0 for a given angle.
+    sampling_error : float
+        Standard error of the cosine from the draw of the rows; 0 for a given angle.
+    systematic_error : float
+        Size of the bias that uneven rows may cause.
     interval : (float, float)
         Confidence interval of the cosine, within [−1, 1].
     method : {"observable", "loo", "combined", "given", "fallback"}
@@ -65,11 +69,17 @@ class Angle:
     """
 
     cosine: float
-    standard_error: float
+    sampling_error: float
+    systematic_error: float
     interval: tuple[float, float]
     method: str
     reason: str
     confidence: float = 0.95
+
+    @property
+    def standard_error(self) -> float:
+        """√(sampling² + systematic²)."""
+        return float(np.hypot(self.sampling_error, self.systematic_error))
 
     @property
     def degrees(self) -> float:
@@ -83,20 +93,28 @@ class Angle:
 
 
 def make_angle(
-    cosine: float, standard_error: float, method: str, reason: str, confidence: float
+    cosine: float,
+    sampling_error: float,
+    systematic_error: float,
+    method: str,
+    reason: str,
+    confidence: float,
 ) -> Angle:
     """Angle with the interval cosine ± z·standard_error, cut to [−1, 1]."""
-    half = NormalDist().inv_cdf(0.5 + confidence / 2.0) * standard_error
+    error = float(np.hypot(sampling_error, systematic_error))
+    half = NormalDist().inv_cdf(0.5 + confidence / 2.0) * error
     center = float(np.clip(cosine, -1.0, 1.0))
     interval = (max(center - half, -1.0), min(center + half, 1.0))
-    return Angle(center, float(standard_error), interval, method, reason, confidence)
+    return Angle(
+        center, float(sampling_error), float(systematic_error), interval, method, reason, confidence
+    )
 
 
 def given_angle(cosine: float, confidence: float = 0.95) -> Angle:
     """An angle that the user knows."""
     if not (np.isfinite(cosine) and -1.0 <= cosine <= 1.0):
         raise ValueError(f"angle={cosine!r} is meant as a cosine and must lie in [-1, 1].")
-    return make_angle(float(cosine), 0.0, "given", "the cosine was given", confidence)
+    return make_angle(float(cosine), 0.0, 0.0, "given", "the cosine was given", confidence)
 
 
 def training_sign(scores: Floats, labels: Floats, case_weights: Floats) -> float:
@@ -134,12 +152,12 @@ def observable_angle(
         deflation = precision.rank / float(np.mean(squares))
     u = o.linear_scores - (o.linear_scores.mean() if o.has_intercept else 0.0)
     loo = u - o.slope_steps * o.residuals
-    psi, v = o.residuals, o.v
+    psi, v, length = o.residuals, o.v, scale.norm**2
     # Row i's share of N and of T; the shares of T drop each row's own square, so that rows of
     # unequal length do not bias it.
-    numerator_rows = v * loo**2 + psi * loo
+    numerator_rows = v * length + psi * loo
     pair_rows = deflation * (psi * along - psi**2 * squares) / n
-    score_rows = 2.0 * v * psi * u + v**2 * loo**2
+    score_rows = 2.0 * v * psi * u + v**2 * length
     numerator = float(np.mean(numerator_rows))
     square = float(np.mean(pair_rows + score_rows))
     size = abs(float(np.mean(pair_rows))) + float(np.mean(np.abs(score_rows)))
@@ -152,14 +170,9 @@ def observable_angle(
     # A pair share holds half of what moves when row i does, hence its factor 2.
     influence = numerator_rows / numerator - 0.5 * (2.0 * pair_rows + score_rows) / square
     error = abs(cosine) * float(np.std(influence)) / np.sqrt(n)
-    error = _widen(OBSERVABLE_INFLATION * error, OBSERVABLE_BIAS_PER_UNEVENNESS, o)
-    return make_angle(
-        sign * abs(cosine), error, "observable", f"Σ⁻¹ from {precision.source}", confidence
-    )
-
-
-def _widen(error: float, bias_per_unevenness: float, observables: Observables) -> float:
-    return float(np.hypot(error, bias_per_unevenness * observables.unevenness))
+    bias = OBSERVABLE_BIAS_PER_UNEVENNESS * o.unevenness if precision.estimated else 0.0
+    reason = f"Σ⁻¹ from {precision.source}"
+    return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
 
 
 def log_likelihood_rows(link: Link, cosine: float, scores: Floats, labels: Floats) -> Floats:
@@ -188,9 +201,9 @@ def loo_angle(
     bounds = (max(best - 0.1, -1.0), min(best + 0.1, 1.0))
     cosine = float(minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-6}).x)
     information = loo_information(observables, labels, case_weights, scale, link, cosine)
-    error = _widen(information.standard_error, LOO_BIAS_PER_UNEVENNESS, observables)
+    bias = LOO_BIAS_PER_UNEVENNESS * observables.unevenness
     reason = f"likelihood of {len(labels)} leave-one-out scores under the {link.name} link"
-    return make_angle(cosine, error, "loo", reason, confidence)
+    return make_angle(cosine, information.standard_error, bias, "loo", reason, confidence)
 
 
 @dataclass(frozen=True)
@@ -248,27 +261,33 @@ def loo_information(
 def combine(observable: Angle, loo: Angle) -> Angle:
     """Weigh two angles by their variances, given that their errors are correlated.
 
-    Where they disagree by more than ``DISAGREEMENT`` standard errors the excess counts against
-    the observable angle: it has the stronger assumptions (Gaussian rows, an exact Σ⁻¹).
+    The observable angle errs by a factor, so a low estimate would report a low error and draw
+    weight to itself; its error is therefore taken at the other route's cosine. Where the two
+    disagree by more than ``DISAGREEMENT`` standard errors the excess counts against the observable
+    angle: it has the stronger assumptions (Gaussian rows, an exact Σ⁻¹).
     """
-    so, sl = observable.standard_error, loo.standard_error
+    factor = abs(loo.cosine) / max(abs(observable.cosine), SMALL_COSINE)
+    so = float(np.hypot(factor * observable.sampling_error, observable.systematic_error))
+    sl = loo.standard_error
     covariance = ERROR_CORRELATION * so * sl
     spread = so**2 + sl**2 - 2.0 * covariance
     gap = observable.cosine - loo.cosine
-    so = float(np.sqrt(so**2 + max(gap**2 - DISAGREEMENT**2 * spread, 0.0)))
+    disagree = gap**2 > DISAGREEMENT**2 * spread
+    if disagree:
+        so = float(np.sqrt(so**2 + gap**2 - DISAGREEMENT**2 * spread))
     total = so**2 + sl**2 - 2.0 * covariance
     weight = float(np.clip((so**2 - covariance) / total, 0.0, 1.0)) if total > 0 else 0.5
-    cosine = weight * loo.cosine + (1.0 - weight) * observable.cosine
-    variance = (
-        (weight * sl) ** 2 + ((1 - weight) * so) ** 2 + 2 * weight * (1 - weight) * covariance
-    )
+    rest = 1.0 - weight
+    variance = (weight * sl) ** 2 + (rest * so) ** 2 + 2.0 * weight * rest * covariance
     reason = (
         f"leave-one-out {loo.cosine:.3f} ± {sl:.3f} and observable {observable.cosine:.3f} ± "
-        f"{observable.standard_error:.3f} weighed {weight:.0%} to {1 - weight:.0%} by precision"
+        f"{so:.3f} weighed {weight:.0%} to {rest:.0%} by precision"
     )
-    if gap**2 > DISAGREEMENT**2 * spread:
+    if disagree:
         reason += "; they disagree, so the observable one counts less"
-    return make_angle(cosine, np.sqrt(variance), "combined", reason, loo.confidence)
+    cosine = weight * loo.cosine + rest * observable.cosine
+    error = float(np.sqrt(variance))
+    return make_angle(cosine, error, 0.0, "combined", reason, loo.confidence)
 
 
 def because(angle: Angle, note: str) -> Angle:

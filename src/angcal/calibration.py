@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from angcal._typing import Floats, Matrix
 from angcal.angle import (
@@ -27,7 +29,14 @@ from angcal.angle import (
     observable_angle,
     training_sign,
 )
-from angcal.covariance import Precision, ScoreScale, precision, score_scale
+from angcal.covariance import (
+    Precision,
+    ScoreScale,
+    check_covariance,
+    invert,
+    precision,
+    score_scale,
+)
 from angcal.fitting import LinearFit
 from angcal.linkfit import LinkEstimate, estimate_link
 from angcal.links import Link
@@ -90,7 +99,10 @@ def calibrate(
         covariance=options.covariance,
         pool=options.pool,
     )
-    reason = _why_impossible(fit.labels, scale)
+    if options.angle not in ("auto", "observable"):
+        # Without need of Σ⁻¹ nobody else would notice that a given Σ is not a covariance.
+        _require_positive(options.covariance, len(fit.coef))
+    reason = _why_impossible(fit, scale, options)
     if reason is not None:
         return _fallback(fit.labels, case_weights, options, scale, reason)
     evidence = _Evidence(fit, observables, case_weights, scale, options)
@@ -98,12 +110,23 @@ def calibrate(
     return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
 
 
-def _why_impossible(labels: Floats, scale: ScoreScale) -> str | None:
-    smallest = int(min(labels.sum(), len(labels) - labels.sum()))
+def _require_positive(covariance: Any, n_features: int) -> None:
+    if covariance is not None and not isinstance(covariance, BaseEstimator):
+        matrix = check_covariance(covariance, n_features)
+        invert(matrix, source="the given covariance", estimated=False, fresh=True)
+
+
+def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str | None:
+    # Not by the scores' spread: rounding leaves a constant score with a little of it.
+    if not np.any(fit.coef):
+        return "every fitted score is the same (all weights are zero)"
+    if not (np.isfinite(scale.norm) and scale.norm > 0):
+        return f"the fitted score does not vary (its spread, by {scale.source}, is {scale.norm:g})"
+    if options.link_known and not isinstance(options.angle, str):
+        return None  # nothing is left to be estimated from labels
+    smallest = int(min(fit.labels.sum(), len(fit.labels) - fit.labels.sum()))
     if smallest < SMALLEST_CLASS:
         return f"the smaller class has {smallest} rows, fewer than {SMALLEST_CLASS}"
-    if not (np.isfinite(scale.norm) and scale.norm > 0):
-        return "every fitted score is the same (all weights are zero)"
     return None
 
 
@@ -119,7 +142,7 @@ def _fallback(
     # One row of each class is added, so that a rare class is not declared impossible.
     weights = case_weights / np.mean(case_weights)
     prevalence = (float(weights @ labels) + 1.0) / (len(labels) + 2.0)
-    angle = Angle(0.0, 1.0, (-1.0, 1.0), "fallback", reason, options.confidence)
+    angle = Angle(0.0, 1.0, 0.0, (-1.0, 1.0), "fallback", reason, options.confidence)
     return Calibration(angle, options.link, scale, ConstantCurve(prevalence))
 
 
@@ -168,12 +191,13 @@ class _Evidence:
     def _with_observable(self, observable: Angle) -> tuple[Angle, Link]:
         """The link-free angle settles what labels cannot; "auto" lets the curve's shape pull it."""
         if self.options.angle == "observable":
-            exact = replace(observable, standard_error=0.0)
+            exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
             return observable, self._estimate_link(exact).link
         estimate = self._estimate_link(observable)
         angle = make_angle(
             estimate.cosine,
-            observable.standard_error,
+            observable.sampling_error,
+            observable.systematic_error,
             "combined",
             f"{observable.reason}; link and angle fitted together",
             self.options.confidence,
@@ -192,10 +216,17 @@ class _Evidence:
             estimate.cosine,
         )
         error = information.standard_error
-        angle = make_angle(estimate.cosine, error, "loo", note, self.options.confidence)
-        profile = estimate.interval(information.inflation)
+        angle = make_angle(estimate.cosine, error, 0.0, "loo", note, self.options.confidence)
+        # The profile is cut at 95 %; another level lets the likelihood drop by z² more or less.
+        level = (self._quantile / NormalDist().inv_cdf(0.975)) ** 2
+        profile = estimate.interval(information.inflation * level)
         interval = (min(angle.interval[0], profile[0]), max(angle.interval[1], profile[1]))
         return replace(angle, interval=interval), estimate.link
+
+    @property
+    def _quantile(self) -> float:
+        """Half-width of an interval at the chosen confidence, in standard errors."""
+        return NormalDist().inv_cdf(0.5 + self.options.confidence / 2.0)
 
     def _loo(self) -> Angle:
         return loo_angle(

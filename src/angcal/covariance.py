@@ -47,7 +47,7 @@ class ScoreScale:
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """Σ⁻¹ on the range of Σ, as W Wᵀ with W = V Λ^{-½} (or an inverse Cholesky factor).
+    """Σ⁻¹ on the range of Σ: a Cholesky factor of Σ, W with WWᵀ = Σ⁻¹, or an operator.
 
     Attributes
     ----------
@@ -64,14 +64,19 @@ class Precision:
     source: str
     estimated: bool
     fresh: bool
-    factor: Floats
-    is_cholesky: bool
+    cholesky: Floats | None = None
+    root: Floats | None = None
+    operator: Any = None
 
-    def whiten(self, rows: Floats) -> Floats:
-        """Rows z_i with z_iᵀz_j = x_iᵀΣ⁻¹x_j."""
-        if self.is_cholesky:
-            return linalg.solve_triangular(self.factor, rows.T, lower=True, check_finite=False).T
-        return rows @ self.factor
+    def pair(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Two arrays (A, B) of as many rows, with (A Bᵀ)_ij = x_iᵀΣ⁻¹x_j."""
+        if self.operator is not None:
+            return rows, np.asarray(self.operator.solve(rows.T)).T
+        if self.root is not None:
+            white = rows @ self.root
+        else:
+            white = linalg.solve_triangular(self.cholesky, rows.T, lower=True, check_finite=False).T
+        return white, white
 
     def products(
         self, X: Matrix, center: Floats | None, residuals: Floats
@@ -79,13 +84,18 @@ class Precision:
         """(x_iᵀΣ⁻¹Xᵀψ)_i and (x_iᵀΣ⁻¹x_i)_i for centred rows, one block of rows at a time."""
         shift = np.zeros(X.shape[1]) if center is None else center
         total = np.asarray(X.T @ residuals) - shift * residuals.sum()
-        direction = self.whiten(total[None, :])[0]
+        _, direction = self.pair(total[None, :])
         along, squares = np.empty(X.shape[0]), np.empty(X.shape[0])
         for rows, block in row_blocks(X):
-            white = self.whiten(block - shift)
-            along[rows] = white @ direction
-            squares[rows] = np.einsum("ij,ij->i", white, white)
+            left, right = self.pair(block - shift)
+            along[rows] = left @ direction[0]
+            squares[rows] = np.einsum("ij,ij->i", left, right)
         return along, squares
+
+
+def is_operator(covariance: Any) -> bool:
+    """Whether Σ comes as an object that multiplies and solves rather than as a matrix."""
+    return hasattr(covariance, "solve") and hasattr(covariance, "norm")
 
 
 def check_covariance(matrix: Any, n_features: int) -> Floats:
@@ -117,7 +127,7 @@ def invert(matrix: Floats, *, source: str, estimated: bool, fresh: bool) -> Prec
         factor = linalg.cholesky(matrix, lower=True, check_finite=False)
         if np.any(np.diag(factor) ** 2 < RANK_TOLERANCE * np.diag(matrix)):
             raise linalg.LinAlgError
-        return Precision(len(matrix), source, estimated, fresh, factor, True)
+        return Precision(len(matrix), source, estimated, fresh, cholesky=factor)
     except linalg.LinAlgError:
         values, vectors = linalg.eigh(matrix, check_finite=False)
     top = max(values[-1], 0.0)
@@ -128,7 +138,7 @@ def invert(matrix: Floats, *, source: str, estimated: bool, fresh: bool) -> Prec
         )
     range_ = values > RANK_TOLERANCE * top
     factor = vectors[:, range_] / np.sqrt(values[range_])
-    return Precision(int(range_.sum()), source, estimated, fresh, factor, False)
+    return Precision(int(range_.sum()), source, estimated, fresh, root=factor)
 
 
 def pool_covariance(pool: Matrix) -> tuple[Floats, Floats]:
@@ -150,8 +160,10 @@ def precision(covariance: Any, pool: Matrix | None, X: Matrix) -> Precision | st
 
     Parameters
     ----------
-    covariance : None, (d, d) array, or a scikit-learn covariance estimator
-        An estimator is cloned and fitted on the pool, or on X where there is no pool.
+    covariance : None, (d, d) array, operator, or a scikit-learn covariance estimator
+        An operator has ``solve(V)`` = Σ⁻¹V and ``norm(w)`` = ‖w‖_Σ, as the covariances of
+        :mod:`angcal.simulation` do: a structured Σ need not be written out. An estimator is
+        cloned and fitted on the pool, or on X where there is no pool.
     pool : (m, d) array or sparse matrix, or None
     X : (n, d) array or sparse matrix
         Training rows.
@@ -169,6 +181,8 @@ def precision(covariance: Any, pool: Matrix | None, X: Matrix) -> Precision | st
             estimated=True,
             fresh=pool is not None,
         )
+    if is_operator(covariance):
+        return Precision(d, "the given covariance", False, True, operator=covariance)
     if covariance is not None:
         matrix = check_covariance(covariance, d)
         return invert(matrix, source="the given covariance", estimated=False, fresh=True)
@@ -213,6 +227,8 @@ def score_scale(
             observables.calibration_scores, case_weights, observables.has_intercept
         )
     source = "leave-one-out scores" if pool is None else "pool"
+    if is_operator(covariance):
+        return ScoreScale(center, float(covariance.norm(coef)), "covariance")
     if covariance is not None and not isinstance(covariance, BaseEstimator):
         matrix = check_covariance(covariance, len(coef))
         norm, source = float(np.sqrt(max(float(coef @ matrix @ coef), 0.0))), "covariance"

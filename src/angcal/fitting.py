@@ -161,7 +161,7 @@ def _has_target(fit: LinearFit) -> bool:
     return fit.loss.attains_minimum and bool(np.all(fit.curvatures > 0))
 
 
-def minimize(start: LinearFit, *, tol: float = 1e-8, max_iter: int = 1000) -> LinearFit:
+def minimize(start: LinearFit, *, tol: float = 1e-9, max_iter: int = 1000) -> LinearFit:
     """Argmin of J: L-BFGS to get near, then Newton on the active set to finish.
 
     scipy's L-BFGS-B handles every smooth loss, and an ℓ₁ part by splitting w = w⁺ − w⁻ with
@@ -173,8 +173,9 @@ def minimize(start: LinearFit, *, tol: float = 1e-8, max_iter: int = 1000) -> Li
     ----------
     start : LinearFit
         The problem, and the point to start from.
-    tol : float, default=1e-8
-        Stop when the largest KKT residual is below ``tol`` times that of w = 0.
+    tol : float, default=1e-9
+        Stop when the KKT residual, of weights and of intercept each relative to the size of its
+        gradient at w = 0, is below ``tol``. Relative, so that the unit of X does not matter.
     max_iter : int, default=1000
         L-BFGS iterations.
 
@@ -183,45 +184,63 @@ def minimize(start: LinearFit, *, tol: float = 1e-8, max_iter: int = 1000) -> Li
     LinearFit
         The same problem at the best point found; check ``distance_to_optimum``.
     """
-    d = len(start.coef)
-    at_zero, intercept_at_zero = start.moved_to(np.zeros(d), 0.0).kkt_residual
-    # With an ℓ₁ weight above every correlation w = 0 is optimal and its residual is zero.
-    scale = max(np.abs(at_zero).max(initial=0.0), abs(intercept_at_zero), 1e-12)
+    unit = _gradient_unit(start)
     fit = start
     # A line search may probe scores whose loss overflows; it steps back from infinity by itself.
     with np.errstate(over="ignore", invalid="ignore"):
-        if _largest_residual(fit) > tol * scale:
-            fit = _lbfgs(start, tol * scale, max_iter)
-        return _newton(fit, tol * scale)
+        if _relative_residual(fit, unit) > tol:
+            fit = _lbfgs(start, unit, tol, max_iter)
+        return _newton(fit, unit, tol)
 
 
-def _largest_residual(fit: LinearFit) -> float:
+@dataclass(frozen=True)
+class _GradientUnit:
+    """Size of ∂J/∂w and ∂J/∂b at w = 0: what a residual is small against."""
+
+    coef: float
+    intercept: float
+
+
+def _gradient_unit(fit: LinearFit) -> _GradientUnit:
+    at_zero = fit.moved_to(np.zeros(len(fit.coef)), 0.0)
+    slopes = np.abs(np.asarray(fit.X.T @ at_zero.residuals)) / fit.total_weight
+    # Balanced classes have no pull on the intercept at zero; the residuals' own size stands in.
+    pull = float(np.abs(at_zero.residuals).sum()) / fit.total_weight
+    return _GradientUnit(max(float(slopes.max(initial=0.0)), np.finfo(float).tiny), pull)
+
+
+def _relative_residual(fit: LinearFit, unit: _GradientUnit) -> float:
     gradient, intercept = fit.kkt_residual
-    return max(float(np.abs(gradient).max(initial=0.0)), abs(intercept))
+    return max(
+        float(np.abs(gradient).max(initial=0.0)) / unit.coef, abs(intercept) / unit.intercept
+    )
 
 
-def _lbfgs(start: LinearFit, gtol: float, max_iter: int) -> LinearFit:
+def _lbfgs(start: LinearFit, unit: _GradientUnit, tol: float, max_iter: int) -> LinearFit:
     d, l1 = len(start.coef), start.penalty.l1
+    # Weights are measured in a unit that gives them the intercept's gradient size.
+    stretch = unit.intercept / unit.coef
 
     def unpack(theta: Floats) -> LinearFit:
         coef = theta[:d] - theta[d : 2 * d] if l1 > 0 else theta[:d]
-        return start.moved_to(coef, theta[-1] if start.fit_intercept else 0.0)
+        return start.moved_to(stretch * coef, theta[-1] if start.fit_intercept else 0.0)
 
     def value_and_gradient(theta: Floats) -> tuple[float, Floats]:
         fit = unpack(theta)
         N = fit.total_weight
         smooth = -np.asarray(fit.X.T @ fit.residuals) / N + fit.penalty.gradient(fit.coef)
         parts = [smooth + l1, l1 - smooth] if l1 > 0 else [smooth]
+        parts = [stretch * part for part in parts]
         if start.fit_intercept:
             slope = -fit.residuals.sum() / N + fit.intercept_strength * fit.intercept
             parts.append(np.array([slope]))
         value = fit.objective
         if l1 > 0:
             # ‖w⁺‖₁ + ‖w⁻‖₁, which equals ‖w‖₁ only where one of the two is zero.
-            value += l1 * (theta[: 2 * d].sum() - np.abs(fit.coef).sum())
+            value += l1 * (stretch * theta[: 2 * d].sum() - np.abs(fit.coef).sum())
         return value, np.concatenate(parts)
 
-    w = start.coef
+    w = start.coef / stretch
     parts = [np.maximum(w, 0.0), np.maximum(-w, 0.0)] if l1 > 0 else [w]
     lower = [0.0] * (2 * d) if l1 > 0 else [-np.inf] * d
     if start.fit_intercept:
@@ -233,21 +252,27 @@ def _lbfgs(start: LinearFit, gtol: float, max_iter: int) -> LinearFit:
         jac=True,
         method="L-BFGS-B",
         bounds=optimize.Bounds(lower) if l1 > 0 else None,
-        options={"gtol": gtol, "ftol": 0.0, "maxiter": max_iter, "maxcor": 20, "maxls": 50},
+        options={
+            "gtol": tol * unit.intercept,
+            "ftol": 0.0,
+            "maxiter": max_iter,
+            "maxcor": 20,
+            "maxls": 50,
+        },
     )
     return unpack(result.x)
 
 
-def _newton(fit: LinearFit, tol: float, max_iter: int = 50) -> LinearFit:
+def _newton(fit: LinearFit, unit: _GradientUnit, tol: float, max_iter: int = 50) -> LinearFit:
     """Damped Newton on the active set; gives up quietly where it no longer improves J."""
     for _ in range(max_iter):
-        if _largest_residual(fit) <= tol:
+        if _relative_residual(fit, unit) <= tol:
             break
         try:
             step, intercept_step = _admissible_step(fit)
         except SingularHessianError:
             break
-        moved = _line_search(fit, step, intercept_step)
+        moved = _line_search(fit, unit, step, intercept_step)
         if moved is None:
             break
         fit = moved
@@ -269,8 +294,10 @@ def _admissible_step(fit: LinearFit) -> tuple[Floats, float]:
     return step, intercept_step
 
 
-def _line_search(fit: LinearFit, step: Floats, intercept_step: float) -> LinearFit | None:
-    residual = _largest_residual(fit)
+def _line_search(
+    fit: LinearFit, unit: _GradientUnit, step: Floats, intercept_step: float
+) -> LinearFit | None:
+    residual = _relative_residual(fit, unit)
     for halving in range(30):
         share = 0.5**halving
         coef = fit.coef + share * step
@@ -281,6 +308,6 @@ def _line_search(fit: LinearFit, step: Floats, intercept_step: float) -> LinearF
         rounding = 1e-14 * max(abs(fit.objective), 1.0)
         lower = candidate.objective < fit.objective - rounding
         level = candidate.objective <= fit.objective + rounding
-        if lower or (level and _largest_residual(candidate) < residual):
+        if lower or (level and _relative_residual(candidate, unit) < residual):
             return candidate
     return None

@@ -157,7 +157,8 @@ class HuberisedHinge(Loss):
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
         gap = np.maximum(1.0 - signed(labels) * scores, 0.0)
-        quadratic = gap**2 / (2.0 * self.delta)
+        # Capped first, so that a far outlier's square cannot overflow unused.
+        quadratic = np.minimum(gap, self.delta) ** 2 / (2.0 * self.delta)
         return self.scale * np.where(gap < self.delta, quadratic, gap - 0.5 * self.delta)
 
     def gradient(self, scores: Floats, labels: Floats) -> Floats:

@@ -88,7 +88,13 @@ class Observables:
 
     @property
     def gamma(self) -> float:
-        """γ̂ = df/(n v̂): the common value that every γ_i approaches in theory."""
+        """γ̂ = df/(n v̂): the common value that every γ_i approaches in theory.
+
+        Where no row has curvature (every margin beyond a hinge's bend), 0/0 is read as mean(h_i),
+        its limit.
+        """
+        if self.v == 0:
+            return float(np.mean(self.leverages))
         return self.degrees_of_freedom / (self.n_samples * self.v)
 
     @cached_property

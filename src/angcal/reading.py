@@ -220,7 +220,7 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     True
     """
     problem = problem_of(estimator)
-    coef, intercept = _point(estimator)
+    coef, intercept = point_of(estimator)
     n, d = X.shape
     if len(coef) != d:
         raise ValueError(
@@ -489,8 +489,14 @@ def _class_factors(
     return np.asarray(factors, dtype=np.float64)[index]
 
 
-def _point(estimator: Any) -> tuple[Floats, float]:
-    """(ŵ, b̂) in double precision."""
+def point_of(estimator: Any) -> tuple[Floats, float]:
+    """(ŵ, b̂) of a fitted linear binary classifier, in double precision."""
+    if not hasattr(estimator, "coef_") and hasattr(estimator, "classes_"):
+        # Fitted, and yet no weights: a forest, or a support vector machine with a kernel.
+        raise TypeError(
+            f"{type(estimator).__name__} has no coef_: it is not a linear classifier. Use one "
+            "such as LogisticRegression or LinearSVC."
+        )
     _require_fitted(estimator, "coef_")
     coef = estimator.coef_
     # sparsify() leaves a sparse coef_ behind.

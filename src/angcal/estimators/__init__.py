@@ -1,0 +1,14 @@
+"""The scikit-learn surface: one fit in, calibrated probabilities out."""
+
+from angcal.estimators.angular import AngularCalibratedClassifier
+from angcal.estimators.m_estimator import MEstimator
+from angcal.estimators.one_fit import OptimalityWarning, PoolWarning
+from angcal.estimators.score import ScoreCalibratedClassifier
+
+__all__ = [
+    "AngularCalibratedClassifier",
+    "MEstimator",
+    "OptimalityWarning",
+    "PoolWarning",
+    "ScoreCalibratedClassifier",
+]

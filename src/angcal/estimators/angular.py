@@ -1,0 +1,259 @@
+"""AngularCalibratedClassifier: calibrated probabilities from the one fit you already have."""
+
+from __future__ import annotations
+
+import warnings
+from copy import deepcopy
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import validate_data
+
+from angcal._typing import Floats, Matrix
+from angcal.calibration import ANGLE_METHODS, Options, calibrate
+from angcal.estimators.one_fit import OneFitCalibrator, PoolWarning
+from angcal.links import Link, Logit, as_link
+from angcal.observables import observe
+
+# Large unlabelled arrays are shared between clones; they are never written to.
+SHARED_PARAMETERS = ("pool", "covariance")
+# A pool whose columns typically sit half a standard deviation away was not made like X.
+LARGEST_SHIFT, LARGEST_SCALE_RATIO = 0.5, 2.0
+
+
+class AngularCalibratedClassifier(OneFitCalibrator):
+    r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
+
+    The fitted score is blended with just as much Gaussian noise as the angle between fitted and
+    true weights calls for. The angle is estimated from the fit's own observables.
+
+    Parameters
+    ----------
+    estimator : linear classifier, Pipeline, FrozenEstimator or LinearHead, default=None
+        A binary linear classifier with a known objective: LogisticRegression, RidgeClassifier,
+        LinearSVC, SGDClassifier, :class:`MEstimator`, a Pipeline that ends in one, or weights
+        trained elsewhere as a :class:`LinearHead`. A ``FrozenEstimator`` or ``LinearHead`` is
+        kept as it is; then X, y must be the rows it was trained on. None means
+        ``LogisticRegression()``.
+    link : Link, callable, str or None, default=None
+        σ. A :class:`Link` or a callable is taken as known; a name such as ``"probit"`` is a
+        family whose scale and offset are estimated; None is the logit family.
+    angle : {"auto", "observable", "loo"} or float, default="auto"
+        How the cosine is found; a number is taken as the cosine itself.
+    covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
+        Σ of the features, as the linear model sees them. An operator has ``solve(V)`` = Σ⁻¹V and
+        ``norm(w)`` = ‖w‖_Σ, so that a structured Σ need not be written out. An estimator is
+        fitted on the pool.
+    pool : (m, d) array, sparse matrix or dataframe, default=None
+        Unlabelled rows from the same population, not the training rows. They give ‖ŵ‖_Σ and,
+        if m > d, Σ⁻¹. With a Pipeline as ``estimator`` the pool is raw, like X, and passes
+        through the same fitted transformers.
+    sign_holdout : (X, y), default=None
+        Labelled holdout rows for the paper's estimate of the angle's sign. By default the sign
+        comes from the training rows' leave-one-out scores and costs no labels.
+    polish : bool, default=False
+        Finish the base model's optimisation before reading it.
+    confidence : float, default=0.95
+        Level of ``angle_.interval``.
+
+    Attributes
+    ----------
+    angle_ : Angle
+        ``cosine``, ``interval``, ``standard_error``, ``method``, ``reason``.
+    link_ : Link
+        As given, or with its estimated scale and offset.
+    observables_ : Observables
+        ``loo_scores``, ``leverages``, ``degrees_of_freedom`` and more.
+    curve_ : CalibratedCurve or ConstantCurve
+        The map from score to probability.
+    scale_ : ScoreScale
+        Centre and ‖ŵ‖_Σ of the score.
+    estimator_ : the fitted base model
+    coef_, intercept_ : ŵ and b̂ as used, after polishing if asked for
+    distance_to_optimum_ : float
+        How far the base model's scores were from those of its optimum, as a share of their
+        standard deviation; NaN where all weights are zero.
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    ``sample_weight`` and ``class_weight`` are part of the loss: leaving a row out leaves out all
+    of its weight. Class weights tilt the fit but not the calibrated probabilities, which follow
+    the labels' own frequencies.
+
+    Examples
+    --------
+    >>> from angcal import AngularCalibratedClassifier, Logit
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(300, 200, link=Logit(scale=3), random_state=0)
+    >>> clf = AngularCalibratedClassifier().fit(data.X, data.y)
+    >>> clf.predict_proba(data.X[:2]).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        link: Any = None,
+        angle: str | float = "auto",
+        covariance: Any = None,
+        pool: Any = None,
+        sign_holdout: Any = None,
+        polish: bool = False,
+        confidence: float = 0.95,
+    ) -> None:
+        self.estimator = estimator
+        self.link = link
+        self.angle = angle
+        self.covariance = covariance
+        self.pool = pool
+        self.sign_holdout = sign_holdout
+        self.polish = polish
+        self.confidence = confidence
+
+    def __sklearn_clone__(self) -> AngularCalibratedClassifier:
+        """Clone that shares the pool and the covariance instead of copying them."""
+        params = {
+            name: value if name in SHARED_PARAMETERS else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        if not isinstance(self.covariance, np.ndarray):
+            params["covariance"] = clone(self.covariance, safe=False)
+        copy = type(self)(**params)
+        for attribute in ("_metadata_request", "_sklearn_output_config"):
+            if hasattr(self, attribute):
+                setattr(copy, attribute, deepcopy(getattr(self, attribute)))
+        return copy
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
+    ) -> AngularCalibratedClassifier:
+        """Fit the base model (unless frozen), estimate angle and link, build the curve.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or dataframe
+        y : (n,) array of two classes
+        sample_weight : (n,) array, optional
+        pool : (m, d) array, optional
+            Overrides the constructor's pool. It exists for
+            ``Pipeline(..., transform_input=["pool"])`` with metadata routing, which sends it
+            through the transformers in front of this classifier.
+
+        Returns
+        -------
+        self
+        """
+        link, known = self._resolve_link()
+        self._check_options()
+        X, labels, weights = self._validate(X, y, sample_weight)
+        self._fit_base(X, labels, weights, weighted=sample_weight is not None)
+        rows = self._transform(X)
+        options = Options(
+            link=link,
+            link_known=known,
+            angle=self.angle,
+            covariance=self.covariance,
+            pool=self._validate_pool(self.pool if pool is None else pool, rows),
+            sign_holdout=self._validate_holdout(),
+            confidence=self.confidence,
+        )
+        fit = self._read(rows, labels, weights)
+        self.observables_ = observe(fit)
+        result = calibrate(fit, self.observables_, weights, options)
+        self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
+        self.curve_ = result.curve
+        return self
+
+    def _resolve_link(self) -> tuple[Link, bool]:
+        """(link, whether it is known): a name or None is a family, anything else is known."""
+        if self.link is None:
+            return Logit(), False
+        return as_link(self.link), not isinstance(self.link, str)
+
+    def _check_options(self) -> None:
+        named = isinstance(self.angle, str) and self.angle in ANGLE_METHODS
+        if not named and not isinstance(self.angle, Real):
+            raise ValueError(
+                f"angle={self.angle!r} is not a method; use one of {list(ANGLE_METHODS)} or the "
+                "cosine as a number in [-1, 1]."
+            )
+        if isinstance(self.angle, Real) and not -1.0 <= self.angle <= 1.0:
+            raise ValueError(f"angle={self.angle!r} is meant as a cosine; it must lie in [-1, 1].")
+        if not (isinstance(self.confidence, Real) and 0.0 < self.confidence < 1.0):
+            raise ValueError(
+                f"confidence={self.confidence!r} must lie between 0 and 1; 0.95 means 95 %."
+            )
+
+    def _rows_like_X(self, rows: Any, name: str) -> Matrix:
+        """Unlabelled rows, checked against X's columns and sent through the transformers."""
+        try:
+            # Columns only: entries are checked below, under the argument's own name.
+            validate_data(self, rows, reset=False, skip_check_array=True)
+        except ValueError as error:
+            raise ValueError(
+                f"{name} does not fit X: {error} Pass rows with the same columns as X."
+            ) from error
+        return self._transform(rows, name)
+
+    def _validate_pool(self, pool: Any, X: Matrix) -> Matrix | None:
+        if pool is None:
+            return None
+        pool = self._rows_like_X(pool, "pool")
+        if pool.shape[0] < 2:
+            raise ValueError(f"pool has {pool.shape[0]} row; a spread needs at least 2.")
+        _warn_if_unlike(pool, X)
+        return pool
+
+    def _validate_holdout(self) -> tuple[Matrix, Floats] | None:
+        if self.sign_holdout is None:
+            return None
+        try:
+            X, y = self.sign_holdout
+        except (TypeError, ValueError) as error:
+            raise ValueError("sign_holdout must be a pair (X, y) of labelled rows.") from error
+        y = np.asarray(y)
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown) or len(y) != np.shape(X)[0]:
+            raise ValueError(
+                f"sign_holdout needs one label per row, all among {self.classes_.tolist()}; "
+                f"got {len(y)} labels for {np.shape(X)[0]} rows, unknown: {unknown.tolist()}."
+            )
+        return self._rows_like_X(X, "sign_holdout"), (y == self.classes_[1]).astype(np.float64)
+
+
+def _column_moments(X: Matrix) -> tuple[Floats, Floats]:
+    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+    second = np.asarray(squares.mean(axis=0)).ravel()
+    return mean, np.sqrt(np.maximum(second - mean**2, 0.0))
+
+
+def _warn_if_unlike(pool: Matrix, X: Matrix) -> None:
+    """Warn where pool and X are typically centred or scaled differently: a missed transformer."""
+    pool_mean, pool_sd = _column_moments(pool)
+    mean, sd = _column_moments(X)
+    moving = (sd > 0) & (pool_sd > 0)
+    if not moving.any():
+        return
+    shift = np.median(np.abs(pool_mean - mean)[moving] / np.maximum(sd, pool_sd)[moving])
+    ratio = np.exp(np.median(np.abs(np.log(pool_sd[moving] / sd[moving]))))
+    # The median forgives a few wild columns, the total forgives many rare ones, whose few
+    # non-zero entries say little about their spread: only both together tell.
+    total = np.exp(np.abs(np.log(np.linalg.norm(pool_sd) / np.linalg.norm(sd))))
+    # What two samples of these sizes differ by anyway, twice.
+    noise = 2.0 * np.sqrt(1.0 / X.shape[0] + 1.0 / pool.shape[0])
+    shifted = shift > LARGEST_SHIFT + noise
+    if shifted or min(ratio, total) > LARGEST_SCALE_RATIO * np.exp(noise):
+        warnings.warn(
+            f"The pool does not look like X: its columns are typically {shift:.1f} standard "
+            f"deviations away and scaled by a factor {ratio:.1f}. If X went through transformers "
+            "first, put the whole Pipeline inside: AngularCalibratedClassifier(make_pipeline("
+            "StandardScaler(), LogisticRegression()), pool=raw_pool).",
+            PoolWarning,
+            stacklevel=3,
+        )

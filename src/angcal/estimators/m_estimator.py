@@ -1,0 +1,165 @@
+"""MEstimator: any loss with any penalty, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from angcal._typing import Floats
+from angcal.fitting import LinearFit, check_separable, minimize
+from angcal.losses import Loss
+from angcal.penalties import Penalty, Ridge
+from angcal.reading import Problem, as_loss, problem_of
+
+
+@dataclass(frozen=True, eq=False)
+class _CountedFit(LinearFit):
+    """A fit that counts the points which a solver tries from it."""
+
+    points: Iterator[int] = field(default_factory=count)
+
+    def moved_to(self, coef: Floats, intercept: float) -> LinearFit:
+        next(self.points)
+        return super().moved_to(coef, intercept)
+
+
+class MEstimator(ClassifierMixin, BaseEstimator):
+    r"""argmin_{w,b} (1/N) Σ_i ω_i ℓ_{y_i}(x_iᵀw + b) + g(w), N = Σ ω_i.
+
+    Parameters
+    ----------
+    loss : Loss or str, default="logistic"
+        One of "logistic", "probit", "squared", "squared_hinge", "huberised_hinge",
+        "exponential", or an own :class:`~angcal.losses.Loss`.
+    penalty : Penalty or None, default=None
+        None is ``Ridge(1/N)``, scikit-learn's ``C=1``.
+    fit_intercept : bool, default=True
+        The intercept is never penalised.
+    tol : float, default=1e-8
+        Largest KKT residual, relative to that of w = 0.
+    max_iter : int, default=1000
+
+    Attributes
+    ----------
+    coef_ : (1, d) array
+    intercept_ : (1,) array
+    penalty_ : Penalty
+        As given, or the default with its strength.
+    n_iter_ : int
+        Points at which the objective was evaluated, those of line searches included.
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> from angcal import Lasso, Logit, MEstimator
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(100, 20, link=Logit(scale=3), random_state=0)
+    >>> MEstimator("huberised_hinge", Lasso(0.01)).fit(data.X, data.y).coef_.shape
+    (1, 20)
+    """
+
+    def __init__(
+        self,
+        loss: Loss | str = "logistic",
+        penalty: Penalty | None = None,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MEstimator:
+        """Minimise the objective."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
+        labels = self._encode(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept = weights > 0
+        if len(np.unique(labels[kept])) < 2:
+            raise ValueError("y has one class only among the rows of positive weight.")
+        start = _CountedFit(
+            X[kept],
+            labels[kept],
+            weights[kept],
+            np.zeros(X.shape[1]),
+            0.0,
+            as_loss(self.loss),
+            self._penalty_for(float(weights.sum())),
+            self.fit_intercept,
+        )
+        fit = minimize(start, tol=self.tol, max_iter=self.max_iter)
+        self.n_iter_ = next(start.points)
+        check_separable(fit)
+        self._warn_unless_converged(start, fit)
+        self.penalty_ = fit.penalty
+        self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+        return self
+
+    def _encode(self, y: Any) -> Floats:
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes."
+            )
+        return codes.astype(np.float64)
+
+    def _penalty_for(self, total_weight: float) -> Penalty:
+        return Ridge(1.0 / total_weight) if self.penalty is None else self.penalty
+
+    def _warn_unless_converged(self, start: LinearFit, fit: LinearFit) -> None:
+        reference = np.abs(start.kkt_residual[0]).max()
+        residual = np.abs(fit.kkt_residual[0]).max()
+        # The solver may stop a little short where rounding in the objective ends its line search.
+        if residual > 100.0 * self.tol * max(reference, 1e-12):
+            warnings.warn(
+                f"The KKT residual stopped at {residual:.2g}, which is {residual / reference:.2g} "
+                "of its size at zero weights. Raise max_iter or scale the columns.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def decision_function(self, X: Any) -> Floats:
+        """xᵀŵ + b̂."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return np.asarray(X @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class on whose side of the hyperplane x lies."""
+        # Before classes_ is looked up: it does not exist either on an unfitted model.
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
+
+
+@problem_of.register(MEstimator)
+def _m_estimator(estimator: MEstimator) -> Problem:
+    return Problem(
+        as_loss(estimator.loss), estimator.penalty_, fit_intercept=estimator.fit_intercept
+    )

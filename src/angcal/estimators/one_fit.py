@@ -1,0 +1,238 @@
+"""What every calibrator of one linear fit shares: validation, the base fit, reading it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
+
+from angcal._typing import Floats, Matrix
+from angcal.fitting import LinearFit, check_separable, minimize
+from angcal.reading import LinearHead, read_fitted, unwrap
+
+SMALLEST_SAMPLE = 5
+# Scores that still have this share of their spread to move are not those of the optimum.
+LARGEST_DISTANCE = 0.01
+ARRAY_RULES: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "ensure_min_samples": 1,
+}
+
+
+class OptimalityWarning(UserWarning):
+    """The base model is not at the optimum of its own objective."""
+
+
+class PoolWarning(UserWarning):
+    """The pool does not look like the training rows."""
+
+
+class OneFitCalibrator(ClassifierMixin, BaseEstimator):
+    """Base of the calibrators: fits or reads one linear model, then maps its score.
+
+    Subclasses have the parameters ``estimator`` and ``polish`` and write ``fit``, which ends by
+    setting ``curve_``: an object with ``predict(scores)``.
+    """
+
+    estimator: Any
+    polish: bool
+    curve_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- validation --------------------------------------------------------------------------
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats, Floats]:
+        """(X, labels in {0, 1}, weights), rows of zero weight dropped."""
+        if self._takes_raw_rows():
+            # Whatever the pipeline's first step accepts is welcome here too.
+            validate_data(self, X, y, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(self, X, y, **ARRAY_RULES)
+        labels = self._encode(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept = weights > 0
+        if not kept.any():
+            raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
+        if not kept.all():
+            X = _safe_indexing(X, np.flatnonzero(kept))
+            labels, weights = labels[kept], weights[kept]
+        self._require_rows_and_classes(labels)
+        return X, labels, weights
+
+    def _encode(self, y: Any) -> Floats:
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
+        return codes.astype(np.float64)
+
+    def _require_rows_and_classes(self, labels: Floats) -> None:
+        if len(np.unique(labels)) < 2:
+            present = self.classes_[int(labels[0])]
+            raise ValueError(
+                f"y has one class only ({present!r}); a classifier needs rows of two classes."
+            )
+        if len(labels) < SMALLEST_SAMPLE:
+            raise ValueError(
+                f"X has {len(labels)} rows with positive weight; at least {SMALLEST_SAMPLE} "
+                "samples are needed to estimate an angle."
+            )
+
+    # -- the base model ----------------------------------------------------------------------
+
+    def _model(self) -> Any:
+        return LogisticRegression() if self.estimator is None else self.estimator
+
+    def _is_fitted_elsewhere(self) -> bool:
+        return isinstance(self._model(), FrozenEstimator | LinearHead)
+
+    def _takes_raw_rows(self) -> bool:
+        """Whether rows pass through a pipeline first, so that frames and strings may go in."""
+        model = self._model()
+        while isinstance(model, FrozenEstimator):
+            model = model.estimator
+        return isinstance(model, Pipeline)
+
+    def _fit_base(self, X: Any, labels: Floats, weights: Floats, weighted: bool) -> None:
+        """Fit a clone of the base model, or take the one that was trained elsewhere."""
+        model, y = self._model(), self.classes_[labels.astype(int)]
+        if self._is_fitted_elsewhere():
+            self.estimator_ = model
+            _check_classes(unwrap(model)[1], self.classes_)
+            return
+        self.estimator_ = _fit_clone(model, X, y, weights if weighted else None)
+
+    def _transform(self, X: Any, name: str = "X") -> Matrix:
+        """Rows as the linear model sees them: through the pipeline's transformers."""
+        transformer, _ = unwrap(self.estimator_)
+        rows = X if transformer is None else transformer.transform(X)
+        return check_array(rows, input_name=name, **ARRAY_RULES)
+
+    def _read(self, X: Matrix, labels: Floats, weights: Floats) -> LinearFit:
+        """The linear fit behind the base model, polished or reported if it is not optimal."""
+        _, linear = unwrap(self.estimator_)
+        fit = read_fitted(linear, X, labels, weights)
+        _check_columns(fit)
+        check_separable(fit)
+        # With all weights at zero the scores have no spread to measure by.
+        self.distance_to_optimum_ = fit.distance_to_optimum if np.any(fit.coef) else np.nan
+        if self.polish:
+            fit = minimize(fit)
+        elif self.distance_to_optimum_ > LARGEST_DISTANCE:
+            warnings.warn(
+                f"The base model is not at the optimum of its objective: its scores would still "
+                f"move by {self.distance_to_optimum_:.1%} of their standard deviation. The "
+                "observables assume the optimum; pass polish=True to finish the fit, or lower "
+                "the model's tolerance.",
+                OptimalityWarning,
+                stacklevel=3,
+            )
+        self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+        return fit
+
+    # -- prediction --------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> Floats:
+        """u = xᵀŵ + b̂ of new rows."""
+        if self._takes_raw_rows():
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, **ARRAY_RULES)
+        return np.asarray(self._transform(X) @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated P(y = class | x), one column per class in the order of ``classes_``."""
+        check_is_fitted(self, "curve_")
+        positive = self.curve_.predict(self._scores(X))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class whose calibrated probability is larger."""
+        # Before classes_ is looked up: it does not exist either on an unfitted model.
+        likely = self.predict_proba(X)[:, 1] > 0.5
+        return self.classes_[likely.astype(int)]
+
+
+def _check_classes(trained: Any, classes: np.ndarray) -> None:
+    """Scores of a model trained elsewhere only mean something for the labels it knows."""
+    known = np.asarray(getattr(trained, "classes_", classes))
+    if np.array_equal(known, classes):
+        return
+    way_out = "Use the labels it was trained with."
+    if isinstance(trained, LinearHead):
+        way_out = f"Pass classes={classes.tolist()} to LinearHead, the positive label last"
+        if np.array_equal(known[::-1], classes):
+            way_out += ", and -coef and -intercept to turn its score around"
+        way_out += "."
+    raise ValueError(
+        f"y holds the classes {classes.tolist()}, but the fitted model knows {known.tolist()}. "
+        f"{way_out}"
+    )
+
+
+def _fit_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
+    if sample_weight is None:
+        return clone(model).fit(X, y)
+    if isinstance(model, Pipeline):
+        return _fit_pipeline(model, X, y, sample_weight)
+    if not has_fit_parameter(model, "sample_weight"):
+        raise TypeError(
+            f"sample_weight was given, but {type(model).__name__}.fit does not take one."
+        )
+    return clone(model).fit(X, y, sample_weight=sample_weight)
+
+
+def _fit_pipeline(pipeline: Pipeline, X: Any, y: Any, sample_weight: Floats) -> Pipeline:
+    """Fit step by step, so that weights reach the linear model whatever the routing settings."""
+    fitted, rows = clone(pipeline), X
+    if len(fitted.steps) > 1:
+        front = fitted[:-1]
+        rows = front.fit_transform(X, y)
+        # With a memory the pipeline fits copies of its steps, in the slice only.
+        fitted.steps[:-1] = front.steps
+    name, last = fitted.steps[-1]
+    fitted.steps[-1] = (name, _fit_clone(last, rows, y, sample_weight))
+    return fitted
+
+
+def _check_columns(fit: LinearFit) -> None:
+    """Name the constant columns that make an unpenalised fit singular."""
+    if np.any(fit.penalty.curvature(fit.coef)) or fit.penalty.l1 > 0:
+        return
+    X = fit.X
+    if sparse.issparse(X):
+        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+    else:
+        low, high = X.min(axis=0), X.max(axis=0)
+    constant = np.flatnonzero(low == high)
+    if len(constant) and fit.fit_intercept:
+        raise ValueError(
+            f"X has {len(constant)} constant columns (the first are {constant[:5].tolist()}) and "
+            "the fit has no penalty, so its weights there are arbitrary. Drop them, or add a "
+            "ridge penalty."
+        )

@@ -1,0 +1,142 @@
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from angcal import demo
+
+SPLITS = 2
+ROW = re.compile(
+    r"^(?P<name>\S.*?)\s{2,}(?P<fits>\d+)\s+(?P<held>\d+(?: per fit)?)\s+(?P<rest>.*)$"
+)
+
+
+def rows_of(text):
+    """(name, fits, held out, means, errors) of every printed table row."""
+    rows = []
+    for line in text.splitlines():
+        match = ROW.match(line)
+        if match and "±" in line:
+            cells = [
+                tuple(float(part) for part in cell.split("±"))
+                for cell in re.findall(r"[\d.]+ ± [\d.]+", match["rest"])
+            ]
+            means, errors = zip(*cells, strict=True)
+            rows.append((match["name"], int(match["fits"]), match["held"], means, errors))
+    return rows
+
+
+def run_demo(capsys, *arguments):
+    demo.main([f"--splits={SPLITS}", *map(str, arguments)])
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    digits = demo.load_digits()
+    labels = (digits.target % 2).astype(float)
+    return demo.run([demo.make_split(digits.data, labels, 0, i) for i in range(SPLITS)])
+
+
+def test_command_prints_the_tables_and_saves_a_png(tmp_path, capsys):
+    out = tmp_path / "new" / "plot.png"
+    text = run_demo(capsys, "--out", out)
+    rows = rows_of(text)
+    names = [contender.name for contender in demo.CONTENDERS]
+    assert [row[0] for row in rows] == names * len(demo.PENALTIES)
+    for _, fits, held, means, errors in rows:
+        assert len(means) == len(demo.METRICS)
+        assert fits in (1, demo.N_FOLDS)
+        assert held in ("0", "30", "20 per fit")
+        assert all(0 < mean < 2 for mean in means)
+        assert all(0 <= error < 1 for error in errors)
+    assert text.count("cosine between fitted and true weights") == 2
+    assert "How it was found" in text
+    assert out.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert list(out.parent.iterdir()) == [out]
+    assert str(out) in text.replace("\n", "")
+
+
+def test_same_seed_same_text_other_seed_other_text(outcomes):
+    digits = demo.load_digits()
+    labels = (digits.target % 2).astype(float)
+    again = demo.run([demo.make_split(digits.data, labels, 0, i) for i in range(SPLITS)])
+    assert demo.report(again, 0) == demo.report(outcomes, 0)
+    one, other = (demo.make_split(digits.data, labels, seed, 0) for seed in (0, 1))
+    assert not np.array_equal(one.X, other.X)
+
+
+def test_table_shows_mean_and_standard_error_of_the_metrics(outcomes):
+    lines = demo.table(outcomes[1.0])
+    values = demo.scores_of(outcomes[1.0]["uncalibrated"])
+    row = rows_of("\n".join(lines))[0]
+    assert row[3] == pytest.approx(values.mean(axis=0), abs=5.1e-4)
+    assert row[4] == pytest.approx(np.ptp(values, axis=0) / 2, abs=5.1e-4)
+
+
+def test_splits_share_no_rows():
+    X = np.arange(1797.0)[:, None]
+    split = demo.make_split(X, X.ravel(), 3, 1)
+    parts = [part.ravel() for part in (split.X, split.pool, split.X_test)]
+    assert [len(part) for part in parts] == [100, 800, 897]
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), X.ravel())
+    np.testing.assert_array_equal(split.X_test.ravel(), split.y_test)
+
+
+def test_the_costs_in_the_table_are_those_paid(outcomes):
+    paid = {contender.name: contender for contender in demo.CONTENDERS}
+    folds = outcomes[1.0]["CalibratedClassifierCV(5)"][0].model.calibrated_classifiers_
+    assert len(folds) == paid["CalibratedClassifierCV(5)"].fits
+    scaler = outcomes[1.0]["Platt, holdout"][0].model.estimator_[0]
+    assert demo.N_LABELS - scaler.n_samples_seen_ == int(paid["Platt, holdout"].held_out)
+    for name in ("uncalibrated", "angcal", "angcal with pool", "Platt, leave-one-out"):
+        model = outcomes[1.0][name][0].model
+        assert getattr(model, "estimator_", model)[0].n_samples_seen_ == demo.N_LABELS
+
+
+def test_warnings_in_fits_are_told():
+    noisy = demo.Outcome(None, np.zeros(2), np.zeros(2), ("it did not converge",))
+    quiet = demo.Outcome(None, np.zeros(2), np.zeros(2), ())
+    told = demo.complaints({"method": [noisy, quiet, noisy]})
+    assert told == ["method warned in 2 of 3 splits: it did not converge"]
+
+
+def test_chance_ece_shrinks_with_the_test_set():
+    def outcome(size):
+        p = np.random.default_rng(0).random(size)
+        return demo.Outcome(None, np.zeros(size), p, ())
+
+    small, large = (demo.chance_ece([outcome(size)], seed=0) for size in (500, 50_000))
+    # The same number of bins over a hundred times the rows: a tenth of the noise.
+    assert large == pytest.approx(small / 10, rel=0.25)
+
+
+@pytest.mark.parametrize("earlier", [None, b"an earlier plot"])
+def test_failed_plot_leaves_no_half_written_file(tmp_path, earlier):
+    class FullDisk:
+        def savefig(self, target, **options):
+            target.write_bytes(b"\x89PNG half")
+            raise OSError("no space left on device")
+
+    out = tmp_path / "plot.png"
+    if earlier is not None:
+        out.write_bytes(earlier)
+    with pytest.raises(OSError, match="no space left"):
+        demo.save(FullDisk(), out)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == ([earlier] if earlier else [])
+
+
+def test_without_matplotlib_the_table_comes_with_advice(tmp_path, monkeypatch, outcomes):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    sentence = demo.plot(outcomes, tmp_path / "plot.png")
+    assert "pip install 'angcal[plot]'" in sentence
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["--splits", "1"], ["--seed", "-1"], ["--splits", "many"]])
+def test_impossible_options_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        demo.main(arguments)
+    assert stopped.value.code == 2
+    assert "argument --" in capsys.readouterr().err
