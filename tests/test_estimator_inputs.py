@@ -67,6 +67,8 @@ def frame(request):
     return FRAMES[request.param]
 
 
+# Older scikit-learn reads the columns in a way that polars 1.40 says it will end.
+@pytest.mark.filterwarnings("ignore:.*dataframe interchange protocol:DeprecationWarning")
 @pytest.mark.parametrize("inside", ["model", "pipeline"])
 class TestFrames:
     def classifier(self, inside, **options):
@@ -99,7 +101,8 @@ class TestFrames:
         kept = weights > 0
         some = self.classifier(inside).fit(frame(X), Y, sample_weight=weights)
         less = self.classifier(inside).fit(frame(X[kept]), Y[kept], sample_weight=weights[kept])
-        assert_array_equal(positive(some, frame(NEW)), positive(less, frame(NEW)))
+        # Up to rounding: frames of different sizes may lie differently in memory.
+        assert_allclose(positive(some, frame(NEW)), positive(less, frame(NEW)), atol=1e-12)
 
     def test_holdout(self, frame, inside):
         model = self.classifier(inside).estimator
@@ -334,7 +337,7 @@ def test_raw_frames_of_words_and_gaps(scores, weighted):
         if scores == "angular"
         else ScoreCalibratedClassifier(mixed_pipeline(), scores=scores, random_state=0)
     )
-    weights = np.random.default_rng(0).integers(0, 3, 150) if weighted else None
+    weights = np.random.default_rng(5).integers(0, 3, 150) if weighted else None
     classifier.fit(rows, y, sample_weight=weights)
     assert classifier.feature_names_in_.tolist() == ["age", "town", "noise"]
     assert classifier.n_features_in_ == 3
@@ -361,7 +364,7 @@ def test_a_frozen_pipeline_takes_raw_frames_too():
 def test_grid_search_over_the_model_and_over_the_angle():
     search = GridSearchCV(
         AngularCalibratedClassifier(LogisticRegression()),
-        {"estimator__C": [1e-4, 1.0], "angle": ["auto", 0.1]},
+        {"estimator__C": [0.05, 1.0], "angle": ["auto", 0.1]},
         scoring="neg_log_loss",
         cv=3,
     ).fit(X, Y)
@@ -440,6 +443,10 @@ def test_repr_names_what_was_changed():
 # --- models -----------------------------------------------------------------------------------
 
 
+def saga(**options):
+    return tight_logistic(solver="saga", tol=1e-6, random_state=0, **options)
+
+
 def test_no_estimator_is_a_logistic_regression():
     default = AngularCalibratedClassifier().fit(X, Y)
     named = AngularCalibratedClassifier(LogisticRegression()).fit(X, Y)
@@ -457,10 +464,8 @@ def test_no_estimator_is_a_logistic_regression():
         LogisticRegression(class_weight="balanced"),
         LogisticRegression(fit_intercept=False),
         LogisticRegressionCV(Cs=[0.1, 1.0], cv=3),
-        LogisticRegression(penalty="l1", solver="saga", C=2.0, tol=1e-6, max_iter=10_000),
-        LogisticRegression(
-            penalty="elasticnet", l1_ratio=0.5, solver="saga", tol=1e-6, max_iter=10_000
-        ),
+        saga(penalty="l1", C=2.0),
+        saga(penalty="elasticnet", l1_ratio=0.5),
         LogisticRegression(C=np.inf, max_iter=1000),
         MEstimator("exponential"),
     ],
@@ -468,13 +473,14 @@ def test_no_estimator_is_a_logistic_regression():
 )
 # How to spell a penalty, and what LogisticRegressionCV defaults to, changes between versions.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore:Inconsistent values:UserWarning")
 @pytest.mark.filterwarnings("ignore:Setting penalty=None:UserWarning")
 def test_linear_models_of_every_kind(model):
     sim = simulate(300, 12, link=LINK, random_state=0)
     classifier = AngularCalibratedClassifier(clone(model), link=LINK).fit(sim.X, sim.y)
     assert classifier.distance_to_optimum_ < 0.01
     alone = clone(model).fit(sim.X, sim.y)
-    assert_allclose(classifier.coef_, alone.coef_, rtol=1e-6, atol=1e-9)
+    assert_allclose(classifier.coef_[0], np.ravel(alone.coef_), rtol=1e-6, atol=1e-9)
     assert_allclose(classifier.intercept_, alone.intercept_, rtol=1e-6, atol=1e-9)
     # However the scores are scaled, the curve is that of the truth given the score.
     scores = NEW @ classifier.coef_[0] + classifier.intercept_[0]

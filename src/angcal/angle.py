@@ -33,9 +33,10 @@ PROBABILITY_FLOOR = 1e-12
 LARGEST_COSINE = 0.9995
 
 # How the two routes err beyond their sampling noise, measured over simulated and real designs
-# (docs/angle.md): a systematic part that grows with the unevenness of the rows, for the observable
-# route only where Σ⁻¹ is estimated, and sampling errors that are correlated.
+# (docs/angle.md): a systematic part that grows with the unevenness of the rows, more so where Σ⁻¹
+# is estimated, and sampling errors that are correlated.
 OBSERVABLE_BIAS_PER_UNEVENNESS = 0.06
+OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN = 0.03
 LOO_BIAS_PER_UNEVENNESS = 0.03
 ERROR_CORRELATION = 0.6
 # Routes further apart than this many standard errors do not measure the same thing.
@@ -170,8 +171,13 @@ def observable_angle(
     # A pair share holds half of what moves when row i does, hence its factor 2.
     influence = numerator_rows / numerator - 0.5 * (2.0 * pair_rows + score_rows) / square
     error = abs(cosine) * float(np.std(influence)) / np.sqrt(n)
-    bias = OBSERVABLE_BIAS_PER_UNEVENNESS * o.unevenness if precision.estimated else 0.0
+    rate = (
+        OBSERVABLE_BIAS_PER_UNEVENNESS
+        if precision.estimated
+        else OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN
+    )
     reason = f"Σ⁻¹ from {precision.source}"
+    bias = rate * o.unevenness
     return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
 
 

@@ -99,8 +99,8 @@ def calibrate(
         covariance=options.covariance,
         pool=options.pool,
     )
-    if options.angle not in ("auto", "observable"):
-        # Without need of Σ⁻¹ nobody else would notice that a given Σ is not a covariance.
+    if options.angle not in ("auto", "observable") or scale.norm == 0:
+        # Where nothing asks for Σ⁻¹, nothing else would notice that Σ is not a covariance.
         _require_positive(options.covariance, len(fit.coef))
     reason = _why_impossible(fit, scale, options)
     if reason is not None:

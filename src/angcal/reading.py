@@ -220,13 +220,8 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     True
     """
     problem = problem_of(estimator)
-    coef, intercept = point_of(estimator)
     n, d = X.shape
-    if len(coef) != d:
-        raise ValueError(
-            f"The {type(estimator).__name__} has {len(coef)} coefficients but X has {d} columns; "
-            "pass the features that the linear model itself was fitted on."
-        )
+    coef, intercept = point_of(estimator, d)
     weights = sample_weight * _class_factors(problem, estimator, labels, sample_weight)
     N = float(weights.sum())
     penalty, strength = problem.penalty, problem.intercept_strength
@@ -489,8 +484,8 @@ def _class_factors(
     return np.asarray(factors, dtype=np.float64)[index]
 
 
-def point_of(estimator: Any) -> tuple[Floats, float]:
-    """(ŵ, b̂) of a fitted linear binary classifier, in double precision."""
+def point_of(estimator: Any, n_features: int) -> tuple[Floats, float]:
+    """(ŵ, b̂) of a fitted linear binary classifier of ``n_features`` columns, in doubles."""
     if not hasattr(estimator, "coef_") and hasattr(estimator, "classes_"):
         # Fitted, and yet no weights: a forest, or a support vector machine with a kernel.
         raise TypeError(
@@ -506,7 +501,13 @@ def point_of(estimator: Any) -> tuple[Floats, float]:
             f"The {type(estimator).__name__} was fitted on {len(estimator.classes_)} classes; "
             "angcal reads binary classifiers only for now."
         )
-    return _one_row(coef, "coef_"), _one_number(estimator.intercept_, "intercept_")
+    row = _one_row(coef, "coef_")
+    if len(row) != n_features:
+        raise ValueError(
+            f"The {type(estimator).__name__} has {len(row)} coefficients but X has {n_features} "
+            "columns; pass the features that the linear model itself was fitted on."
+        )
+    return row, _one_number(estimator.intercept_, "intercept_")
 
 
 def _require_fitted(estimator: Any, attribute: str) -> None:

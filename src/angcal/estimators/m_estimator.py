@@ -131,7 +131,14 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         return codes.astype(np.float64)
 
     def _penalty_for(self, total_weight: float) -> Penalty:
-        return Ridge(1.0 / total_weight) if self.penalty is None else self.penalty
+        if self.penalty is None:
+            return Ridge(1.0 / total_weight)
+        if not isinstance(self.penalty, Penalty):
+            raise TypeError(
+                f"penalty={self.penalty!r} is not a Penalty; pass for example Ridge(0.1), in the "
+                "scaling of the mean loss, or NoPenalty()."
+            )
+        return self.penalty
 
     def _warn_unless_converged(self, start: LinearFit, fit: LinearFit) -> None:
         reference = np.abs(start.kkt_residual[0]).max()

@@ -147,13 +147,19 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
             warnings.warn(
                 f"The base model is not at the optimum of its objective: its scores would still "
                 f"move by {self.distance_to_optimum_:.1%} of their standard deviation. The "
-                "observables assume the optimum; pass polish=True to finish the fit, or lower "
-                "the model's tolerance.",
+                f"observables assume the optimum; pass {self._way_to_the_optimum()}.",
                 OptimalityWarning,
                 stacklevel=3,
             )
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return fit
+
+    def _way_to_the_optimum(self) -> str:
+        if self._is_fitted_elsewhere():
+            return (
+                "the rows it was trained on and its own penalty, or polish=True to finish the fit"
+            )
+        return "polish=True to finish the fit, or lower the model's tolerance"
 
     # -- prediction --------------------------------------------------------------------------
 

@@ -109,9 +109,10 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
             train, held = self._split(labels)
         self._fit_base(_safe_indexing(X, train), labels[train], weights[train], weighted)
         # Weights as they are: a holdout asks nothing of the objective.
-        coef, intercept = point_of(unwrap(self.estimator_)[1])
+        rows = self._transform(_safe_indexing(X, held))
+        coef, intercept = point_of(unwrap(self.estimator_)[1], rows.shape[1])
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
-        scores = np.asarray(self._transform(_safe_indexing(X, held)) @ coef) + intercept
+        scores = np.asarray(rows @ coef) + intercept
         self.curve_ = calibrator.fit(scores, labels[held], weights[held] if weighted else None)
         return self
 
