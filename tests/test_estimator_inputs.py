@@ -23,7 +23,7 @@ from sklearn.linear_model import (
 )
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from angcal import (
@@ -263,17 +263,18 @@ def test_a_pool_from_the_same_population_does_not_warn(n, design):
             AngularCalibratedClassifier(angle=0.5, link=LINK, pool=pool).fit(sim.X, sim.y)
 
 
-@pytest.mark.parametrize(("n", "m"), [(300, 30), (100, 2000)])
-def test_a_pool_of_rare_features_does_not_warn(n, m):
+@pytest.mark.parametrize(("n", "m"), [(1500, 30), (50, 1500)])
+@pytest.mark.parametrize("frequency", [0.002, 0.3 / np.arange(1, 301)], ids=["even", "zipf"])
+def test_a_pool_of_rare_features_does_not_warn(n, m, frequency):
     # Columns that are rarely non-zero, as word counts: conditional on being seen at all in the
     # smaller sample, each looks more frequent there.
     rng = np.random.default_rng(0)
-    frequency = 0.3 / np.arange(1, 401)
-    rows = sparse.csr_array((rng.random((n + m, 400)) < frequency).astype(float))
+    rows = sparse.csr_array((rng.random((n + m, 300)) < frequency).astype(float))
     y = rng.integers(0, 2, n)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PoolWarning)
-        AngularCalibratedClassifier(angle=0.1, link=LINK, pool=rows[n:]).fit(rows[:n], y)
+        classifier = AngularCalibratedClassifier(tight_logistic(), angle=0.1, link=LINK)
+        classifier.fit(rows[:n], y, pool=rows[n:])
 
 
 def test_as_the_last_step_of_a_pipeline():
@@ -287,7 +288,7 @@ def test_as_the_last_step_of_a_pipeline():
 @pytest.mark.parametrize(
     "pipeline",
     [
-        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), FunctionTransformer(), LogisticRegression()),
         make_pipeline(StandardScaler(), make_pipeline("passthrough", LogisticRegression())),
         make_pipeline(LogisticRegression()),
     ],
@@ -524,6 +525,9 @@ def test_a_frozen_model_takes_every_row_as_holdout():
     model = LogisticRegression().fit(other.X, other.y)
     classifier = ScoreCalibratedClassifier(FrozenEstimator(model), scores="holdout").fit(X, Y)
     assert_array_equal(classifier.coef_, model.coef_)
+    plain = positive(classifier, NEW)
+    classifier.fit(X, Y, sample_weight=np.where(Y == 1, 4.0, 1.0))
+    assert np.all(positive(classifier, NEW) > plain)
 
 
 def test_bare_weights_are_the_model_they_came_from():

@@ -31,8 +31,8 @@ class Trial:
 
     true: float
     observable: Angle | None
-    loo: Angle
-    auto: Angle
+    loo: Angle | None
+    auto: Angle | None
 
 
 def fit_problem(X: Any, y: Any, loss: Any, penalty: Any, fit_intercept: bool) -> LinearFit:
@@ -42,7 +42,9 @@ def fit_problem(X: Any, y: Any, loss: Any, penalty: Any, fit_intercept: bool) ->
     return minimize(start, tol=1e-7)
 
 
-def estimate(fit: LinearFit, true: float, link: Any, *, covariance: Any, pool: Any) -> Trial:
+def estimate(
+    fit: LinearFit, true: float, link: Any, *, covariance: Any, pool: Any, routes: str = "both"
+) -> Trial:
     ones = np.ones(len(fit.labels))
     observables = observe(fit)
     scale = score_scale(
@@ -55,12 +57,14 @@ def estimate(fit: LinearFit, true: float, link: Any, *, covariance: Any, pool: A
     )
     sign = training_sign(observables.calibration_scores - scale.center, fit.labels, ones)
     inverse = precision(covariance, pool, fit.X)
-    loo = loo_angle(observables, fit.labels, ones, scale, link)
     try:
         observable = observable_angle(fit, observables, inverse, scale, sign=sign)
     except AngleError:
-        return Trial(true, None, loo, loo)
-    return Trial(true, observable, loo, combine(observable, loo))
+        observable = None
+    if routes == "observable":
+        return Trial(true, observable, None, None)
+    loo = loo_angle(observables, fit.labels, ones, scale, link)
+    return Trial(true, observable, loo, loo if observable is None else combine(observable, loo))
 
 
 def simulated_trial(
@@ -73,6 +77,7 @@ def simulated_trial(
     penalty: Any = None,
     fit_intercept: bool = False,
     pool_rows: int | None = None,
+    routes: str = "both",
     design: str = "gaussian",
     **design_options: Any,
 ) -> Trial:
@@ -83,7 +88,8 @@ def simulated_trial(
     fit = fit_problem(data.X, data.y, loss, penalty, fit_intercept)
     pool = None if pool_rows is None else data.pool(pool_rows, random_state=seed)
     covariance = data.covariance if pool is None else None
-    return estimate(fit, data.cosine(fit.coef), link, covariance=covariance, pool=pool)
+    true = data.cosine(fit.coef)
+    return estimate(fit, true, link, covariance=covariance, pool=pool, routes=routes)
 
 
 def errors(trials: list[Trial], method: str) -> np.ndarray:
