@@ -32,13 +32,16 @@ PROBABILITY_FLOOR = 1e-12
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
 LARGEST_COSINE = 0.9995
 
-# How the two routes err beyond their sampling noise, measured over simulated and real designs
-# (docs/angle.md): a systematic part that grows with the unevenness of the rows, more so where Σ⁻¹
-# is estimated, and sampling errors that are correlated.
+# How the two routes err, measured over simulated and real designs (docs/angle.md). Row influences
+# treat rows as independent and fall about a tenth short; a systematic part grows with the
+# unevenness of the rows, more so where Σ⁻¹ is estimated; sampling errors are correlated.
+OBSERVABLE_INFLATION = 1.1
 OBSERVABLE_BIAS_PER_UNEVENNESS = 0.06
 OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN = 0.03
 LOO_BIAS_PER_UNEVENNESS = 0.03
-ERROR_CORRELATION = 0.6
+ERROR_CORRELATION = 0.55
+# An interval rounds its error up; a weight needs the typical error, smaller by about this factor.
+OBSERVABLE_ROUNDING = 1.3
 # Routes further apart than this many standard errors do not measure the same thing.
 DISAGREEMENT = 3.0
 SMALL_COSINE = 0.05
@@ -170,7 +173,10 @@ def observable_angle(
     cosine = numerator / np.sqrt(square) / scale.norm
     # A pair share holds half of what moves when row i does, hence its factor 2.
     influence = numerator_rows / numerator - 0.5 * (2.0 * pair_rows + score_rows) / square
-    error = abs(cosine) * float(np.std(influence)) / np.sqrt(n)
+    # Near an unpenalised optimum the rows' shares cancel, but the noise of Xᵀψ itself stays.
+    pair_noise = o.residual_variance * np.sqrt(0.5 * precision.rank) / (n * square)
+    relative_error = max(float(np.std(influence)) / np.sqrt(n), pair_noise)
+    error = OBSERVABLE_INFLATION * abs(cosine) * relative_error
     rate = (
         OBSERVABLE_BIAS_PER_UNEVENNESS
         if precision.estimated
@@ -273,23 +279,23 @@ def combine(observable: Angle, loo: Angle) -> Angle:
     angle: it has the stronger assumptions (Gaussian rows, an exact Σ⁻¹).
     """
     factor = abs(loo.cosine) / max(abs(observable.cosine), SMALL_COSINE)
-    so = float(np.hypot(factor * observable.sampling_error, observable.systematic_error))
-    sl = loo.standard_error
+    typical = factor * observable.sampling_error / OBSERVABLE_ROUNDING
+    so, sl = float(np.hypot(typical, observable.systematic_error)), loo.standard_error
     covariance = ERROR_CORRELATION * so * sl
     spread = so**2 + sl**2 - 2.0 * covariance
     gap = observable.cosine - loo.cosine
-    disagree = gap**2 > DISAGREEMENT**2 * spread
-    if disagree:
-        so = float(np.sqrt(so**2 + gap**2 - DISAGREEMENT**2 * spread))
-    total = so**2 + sl**2 - 2.0 * covariance
-    weight = float(np.clip((so**2 - covariance) / total, 0.0, 1.0)) if total > 0 else 0.5
+    excess = max(gap**2 - DISAGREEMENT**2 * spread, 0.0)
+    total = spread + excess
+    weight = float(np.clip((so**2 + excess - covariance) / total, 0.0, 1.0)) if total > 0 else 0.5
     rest = 1.0 - weight
-    variance = (weight * sl) ** 2 + (rest * so) ** 2 + 2.0 * weight * rest * covariance
+    so = observable.standard_error
+    mixed = 2.0 * weight * rest * ERROR_CORRELATION * so * sl
+    variance = (weight * sl) ** 2 + rest**2 * (so**2 + excess) + mixed
     reason = (
         f"leave-one-out {loo.cosine:.3f} ± {sl:.3f} and observable {observable.cosine:.3f} ± "
         f"{so:.3f} weighed {weight:.0%} to {rest:.0%} by precision"
     )
-    if disagree:
+    if excess > 0:
         reason += "; they disagree, so the observable one counts less"
     cosine = weight * loo.cosine + rest * observable.cosine
     error = float(np.sqrt(variance))
