@@ -216,11 +216,15 @@ class _Evidence:
             estimate.cosine,
         )
         error = information.standard_error
-        angle = make_angle(estimate.cosine, error, 0.0, "loo", note, self.options.confidence)
-        # The profile is cut at 95 %; another level lets the likelihood drop by z² more or less.
-        level = (self._quantile / NormalDist().inv_cdf(0.975)) ** 2
-        profile = estimate.interval(information.inflation * level)
-        interval = (min(angle.interval[0], profile[0]), max(angle.interval[1], profile[1]))
+        low, high = estimate.interval(self._quantile)
+        angle = make_angle(
+            estimate.cosine, error, (high - low) / 4.0, "loo", note, self.options.confidence
+        )
+        # Not symmetric about the estimate: sampling noise on top of not knowing the scale.
+        interval = (
+            max(low - self._quantile * error, -1.0),
+            min(high + self._quantile * error, 1.0),
+        )
         return replace(angle, interval=interval), estimate.link
 
     @property

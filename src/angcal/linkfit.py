@@ -30,8 +30,6 @@ NOISE_LEVELS = np.geomspace(0.05, 20.0, 9)
 # Spacing 0.1 of the curve's own width: the cubic table is good to 1e-7, far below what labels see.
 TABLE_REACH, TABLE_NODES = 30.0, 601
 SMALLEST_COSINE_ERROR = 5e-3
-# Half the 95 % quantile of χ²₁: the drop in log-likelihood at the ends of a profile interval.
-PROFILE_DROP = 1.92
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,26 @@ class LinkEstimate:
     link : Link
         The family with its fitted scale κ and offset β.
     cosine : float
-    profile : tuple of (cosine, excess)
-        Best cosine at each noise level, and how much worse its penalised loss is.
+    profile : tuple of (cosine, scale)
+        Best cosine and scale at each noise level.
     """
 
     link: Link
     cosine: float
     profile: tuple[tuple[float, float], ...]
 
-    def interval(self, inflation: float) -> tuple[float, float]:
-        """Cosines within ``PROFILE_DROP`` of the best, widened by the scores' coupling."""
-        cosines = [c for c, excess in self.profile if excess <= inflation * PROFILE_DROP]
-        return min([*cosines, self.cosine]), max([*cosines, self.cosine])
+    def interval(self, n_deviations: float) -> tuple[float, float]:
+        """Cosines of all curves whose scale κ the prior finds plausible.
+
+        The labels fit each of these curves about equally well. What little they say of the shape
+        rests on the exact tails of the assumed family, which real scores do not have, so it does
+        not narrow the interval.
+        """
+        reach = n_deviations * PRIOR_LOG_SCALE_SD
+        plausible = [
+            c for c, scale in self.profile if abs(np.log(scale) - PRIOR_LOG_SCALE) <= reach
+        ]
+        return min([*plausible, self.cosine]), max([*plausible, self.cosine])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +168,7 @@ def estimate_link(
         noise, (slope, offset), value = float(NOISE_LEVELS[best]), points[best], losses[best]
     scale = float(np.hypot(slope, noise))
     profile = tuple(
-        (float(point[0] / np.hypot(point[0], level)), float(loss - value))
-        for point, level, loss in zip(points, NOISE_LEVELS, losses, strict=True)
+        (float(point[0] / np.hypot(point[0], level)), float(np.hypot(point[0], level)))
+        for point, level in zip(points, NOISE_LEVELS, strict=True)
     )
     return LinkEstimate(family.with_parameters(scale, float(offset)), float(slope / scale), profile)
