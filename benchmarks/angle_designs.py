@@ -163,6 +163,8 @@ def summarise(name: str, n: int, d: int, pool: int | None, draws: list) -> dict[
     errors = {m: np.array([found[m].cosine for _, found in draws]) - true for m in METHODS}
     size = {m: float(np.sqrt(np.mean(errors[m] ** 2))) for m in METHODS}
     row |= {f"rmse_{m}": f"{size[m]:.4f}" for m in METHODS}
+    shared = np.corrcoef(errors["observable"], errors["loo"])[0, 1]
+    row["error_correlation"] = f"{shared:.2f}"
     row["auto_to_better"] = f"{size['auto'] / min(size['observable'], size['loo']):.2f}"
     for method in ("observable", "loo", "auto"):
         inside = [
@@ -171,6 +173,14 @@ def summarise(name: str, n: int, d: int, pool: int | None, draws: list) -> dict[
         ]
         row[f"coverage_{method}"] = f"{np.mean(inside):.2f}"
     return row
+
+
+def print_markdown(rows: list[dict[str, object]]) -> None:
+    """The table of docs/angle.md."""
+    print("|", " | ".join(name.replace("_", " ") for name in rows[0]), "|")
+    print("|" + "---|" * len(rows[0]))
+    for row in rows:
+        print("|", " | ".join(str(value) for value in row.values()), "|")
 
 
 def main() -> None:
@@ -189,6 +199,7 @@ def main() -> None:
         results = [real_draw(X, n, m, seed) for seed in range(draws)]
         rows.append(summarise(name, n, X.shape[1], m, results))
         print(*rows[-1].values(), sep="\t", flush=True)
+    print_markdown(rows)
     partial = OUT.with_suffix(".tmp")
     with partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))

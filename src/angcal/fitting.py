@@ -41,6 +41,8 @@ class LinearFit:
     fit_intercept : bool
     intercept_strength : float
         q₀; zero for a free intercept, positive where a solver penalises it (liblinear).
+    iterations : int
+        Solver iterations that led to this point; 0 for one that was given.
     """
 
     X: Matrix
@@ -52,6 +54,7 @@ class LinearFit:
     penalty: Penalty
     fit_intercept: bool
     intercept_strength: float = 0.0
+    iterations: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -134,9 +137,9 @@ class LinearFit:
         rms = float(np.sqrt(np.mean(shift**2)))
         return 0.0 if rms == 0 else rms / max(spread, np.finfo(float).tiny)
 
-    def moved_to(self, coef: Floats, intercept: float) -> LinearFit:
+    def moved_to(self, coef: Floats, intercept: float, iterations: int = 0) -> LinearFit:
         """The same problem at another point."""
-        return replace(self, coef=coef, intercept=float(intercept))
+        return replace(self, coef=coef, intercept=float(intercept), iterations=iterations)
 
 
 def check_separable(fit: LinearFit) -> None:
@@ -221,9 +224,10 @@ def _lbfgs(start: LinearFit, unit: _GradientUnit, tol: float, max_iter: int) -> 
     # Weights are measured in a unit that gives them the intercept's gradient size.
     stretch = unit.intercept / unit.coef
 
-    def unpack(theta: Floats) -> LinearFit:
+    def unpack(theta: Floats, iterations: int = 0) -> LinearFit:
         coef = theta[:d] - theta[d : 2 * d] if l1 > 0 else theta[:d]
-        return start.moved_to(stretch * coef, theta[-1] if start.fit_intercept else 0.0)
+        intercept = theta[-1] if start.fit_intercept else 0.0
+        return start.moved_to(stretch * coef, intercept, iterations)
 
     def value_and_gradient(theta: Floats) -> tuple[float, Floats]:
         fit = unpack(theta)
@@ -260,7 +264,7 @@ def _lbfgs(start: LinearFit, unit: _GradientUnit, tol: float, max_iter: int) -> 
             "maxls": 50,
         },
     )
-    return unpack(result.x)
+    return unpack(result.x, int(result.nit))
 
 
 def _newton(fit: LinearFit, unit: _GradientUnit, tol: float, max_iter: int = 50) -> LinearFit:
@@ -304,7 +308,8 @@ def _line_search(
         if fit.penalty.l1 > 0:
             # A coordinate that would cross zero stops there: the ℓ₁ kink holds it.
             coef = np.where(fit.coef * coef < 0, 0.0, coef)
-        candidate = fit.moved_to(coef, fit.intercept + share * intercept_step)
+        intercept = fit.intercept + share * intercept_step
+        candidate = fit.moved_to(coef, intercept, fit.iterations + 1)
         rounding = 1e-14 * max(abs(fit.objective), 1.0)
         lower = candidate.objective < fit.objective - rounding
         level = candidate.objective <= fit.objective + rounding

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,17 +16,6 @@ from angcal.fitting import LinearFit, check_separable, minimize
 from angcal.losses import Loss
 from angcal.penalties import Penalty, Ridge
 from angcal.reading import Problem, as_loss, problem_of
-
-
-@dataclass(frozen=True, eq=False)
-class _CountedFit(LinearFit):
-    """A fit that counts the points which a solver tries from it."""
-
-    points: Iterator[int] = field(default_factory=count)
-
-    def moved_to(self, coef: Floats, intercept: float) -> LinearFit:
-        next(self.points)
-        return super().moved_to(coef, intercept)
 
 
 class MEstimator(ClassifierMixin, BaseEstimator):
@@ -98,7 +84,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         kept = weights > 0
         if len(np.unique(labels[kept])) < 2:
             raise ValueError("y has one class only among the rows of positive weight.")
-        start = _CountedFit(
+        start = LinearFit(
             X[kept],
             labels[kept],
             weights[kept],
@@ -109,7 +95,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
             self.fit_intercept,
         )
         fit = minimize(start, tol=self.tol, max_iter=self.max_iter)
-        self.n_iter_ = next(start.points)
+        self.n_iter_ = max(fit.iterations, 1)
         check_separable(fit)
         self._warn_unless_converged(start, fit)
         self.penalty_ = fit.penalty
