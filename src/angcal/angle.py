@@ -45,6 +45,8 @@ OBSERVABLE_ROUNDING = 1.3
 # Routes further apart than this many standard errors do not measure the same thing.
 DISAGREEMENT = 3.0
 SMALL_COSINE = 0.05
+# A cosine that is uncertain by this much is no estimate.
+LARGEST_ERROR = 0.5
 
 
 class AngleError(ValueError):
@@ -182,7 +184,15 @@ def observable_angle(
         if precision.estimated
         else OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN
     )
+    if error > LARGEST_ERROR:
+        raise AngleError(f"the observable estimate {cosine:.2f} has an error of {error:.2g}")
+    if cosine > 1.0 + 2.0 * error:
+        raise AngleError(
+            f"the observable estimate is {cosine:.2f}, beyond 1 by more than its error"
+        )
     reason = f"Σ⁻¹ from {precision.source}"
+    if cosine > 1.0:
+        reason += f" (estimate {cosine:.2f} cut to 1)"
     bias = rate * o.unevenness
     return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
 

@@ -34,6 +34,7 @@ from angcal.covariance import (
     ScoreScale,
     check_covariance,
     invert,
+    is_operator,
     precision,
     score_scale,
 )
@@ -44,6 +45,8 @@ from angcal.observables import Observables
 from angcal.prediction import CalibratedCurve, ConstantCurve
 
 SMALLEST_CLASS = 3
+# Leave-one-out scores contradict a centre or a spread when they are this far from it.
+LARGEST_OFF_CENTER, LARGEST_SPREAD_RATIO = 0.5, 2.0
 ANGLE_METHODS = ("auto", "observable", "loo")
 
 
@@ -105,15 +108,41 @@ def calibrate(
     reason = _why_impossible(fit, scale, options)
     if reason is not None:
         return _fallback(fit.labels, case_weights, options, scale, reason)
+    _warn_about_scores(observables, case_weights, scale)
     evidence = _Evidence(fit, observables, case_weights, scale, options)
     angle, link = evidence.known_link() if options.link_known else evidence.unknown_link()
     return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
 
 
+def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:
+    """Warn where the scores contradict what is assumed of them: their centre, their spread."""
+    scores = observables.calibration_scores
+    center = float(np.average(scores, weights=case_weights))
+    spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
+    if not observables.has_intercept and abs(center) > LARGEST_OFF_CENTER * spread:
+        warnings.warn(
+            f"The fit has no intercept, which presumes centred features, but its scores are "
+            f"centred at {center / spread:.1f} standard deviations. Fit an intercept, or centre X.",
+            AngleWarning,
+            stacklevel=4,
+        )
+    measured_elsewhere = scale.source != "leave-one-out scores"
+    ratio = scale.norm / max(spread, np.finfo(float).tiny)
+    if measured_elsewhere and not 1 / LARGEST_SPREAD_RATIO <= ratio <= LARGEST_SPREAD_RATIO:
+        warnings.warn(
+            f"By the {scale.source} the scores should have a standard deviation of "
+            f"{scale.norm:.3g}, but leave-one-out scores have {spread:.3g}. The {scale.source} "
+            "must describe the features as the linear model sees them, after any scaling.",
+            AngleWarning,
+            stacklevel=4,
+        )
+
+
 def _require_positive(covariance: Any, n_features: int) -> None:
-    if covariance is not None and not isinstance(covariance, BaseEstimator):
-        matrix = check_covariance(covariance, n_features)
-        invert(matrix, source="the given covariance", estimated=False, fresh=True)
+    if covariance is None or isinstance(covariance, BaseEstimator) or is_operator(covariance):
+        return
+    matrix = check_covariance(covariance, n_features)
+    invert(matrix, source="the given covariance", estimated=False, fresh=True)
 
 
 def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str | None:
@@ -254,7 +283,12 @@ class _Evidence:
     def _observable_or_reason(self) -> Angle | str:
         """The observable angle, or why there is none; a warning if it was asked for by name."""
         options = self.options
-        inverse = precision(options.covariance, options.pool, self.fit.X)
+        inverse = precision(
+            options.covariance,
+            options.pool,
+            self.fit.X,
+            centred=self.observables.has_intercept,
+        )
         outcome: Angle | str
         if isinstance(inverse, Precision) and (inverse.fresh or options.angle == "observable"):
             try:
@@ -277,6 +311,6 @@ class _Evidence:
                 f"angle='observable' is not possible: {outcome}. The leave-one-out angle is used; "
                 "pass a covariance or a larger pool for the observable one.",
                 AngleWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
         return outcome

@@ -99,8 +99,14 @@ def is_operator(covariance: Any) -> bool:
 
 
 def check_covariance(matrix: Any, n_features: int) -> Floats:
-    """Return the matrix as floats, or raise a ValueError that says what is wrong with it."""
-    S = np.asarray(matrix, dtype=np.float64)
+    """Return the matrix as floats, or raise an error that says what is wrong with it."""
+    try:
+        S = np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"covariance={matrix!r} is neither a ({n_features}, {n_features}) matrix, nor an "
+            "object with solve and norm, nor a scikit-learn covariance estimator."
+        ) from error
     if S.shape != (n_features, n_features):
         raise ValueError(
             f"covariance has shape {S.shape}, but X has {n_features} columns; "
@@ -141,21 +147,32 @@ def invert(matrix: Floats, *, source: str, estimated: bool, fresh: bool) -> Prec
     return Precision(int(range_.sum()), source, estimated, fresh, root=factor)
 
 
-def pool_covariance(pool: Matrix) -> tuple[Floats, Floats]:
-    """Mean and covariance (m − 1 in the denominator) of the pool's rows."""
+def pool_covariance(pool: Matrix, centred: bool = True) -> tuple[Floats, Floats]:
+    """Mean and covariance (m − 1 in the denominator) of the pool's rows, or moments about 0."""
     m = pool.shape[0]
     mean = np.asarray(pool.mean(axis=0), dtype=np.float64).ravel()
+    if not centred:
+        mean = np.zeros_like(mean)
     if sparse.issparse(pool):
         second_moment = weighted_gram(pool, np.ones(m))
-        return mean, (second_moment - m * np.outer(mean, mean)) / (m - 1)
-    gram = np.zeros((pool.shape[1], pool.shape[1]))
-    for _, block in row_blocks(pool):
-        centred = block - mean
-        gram += centred.T @ centred
-    return mean, gram / (m - 1)
+        matrix = (second_moment - m * np.outer(mean, mean)) / (m - 1)
+        rounding = 1e-12
+    else:
+        matrix = np.zeros((pool.shape[1], pool.shape[1]))
+        for _, block in row_blocks(pool):
+            block = block - mean
+            matrix += block.T @ block / (m - 1)
+        rounding = 1e-24
+    # A constant column has no variance; what is left of it is rounding of its mean.
+    constant = np.diag(matrix) <= rounding * mean**2
+    matrix[constant, :] = 0.0
+    matrix[:, constant] = 0.0
+    return mean, matrix
 
 
-def precision(covariance: Any, pool: Matrix | None, X: Matrix) -> Precision | str:
+def precision(
+    covariance: Any, pool: Matrix | None, X: Matrix, *, centred: bool = True
+) -> Precision | str:
     """Σ⁻¹ from what the user gave, or a sentence that says why there is none.
 
     Parameters
@@ -167,20 +184,13 @@ def precision(covariance: Any, pool: Matrix | None, X: Matrix) -> Precision | st
     pool : (m, d) array or sparse matrix, or None
     X : (n, d) array or sparse matrix
         Training rows.
+    centred : bool, default=True
+        Whether the pool's moments are taken about its mean; about zero for a fit without
+        intercept, whose design is taken to be centred.
     """
     d = X.shape[1]
     if isinstance(covariance, BaseEstimator):
-        rows = X if pool is None else pool
-        rows = rows.toarray() if sparse.issparse(rows) else rows
-        fitted = clone(covariance).fit(rows)
-        name = type(covariance).__name__
-        where = "the training rows" if pool is None else f"a pool of {pool.shape[0]} rows"
-        return invert(
-            check_covariance(fitted.covariance_, d),
-            source=f"{name} on {where}",
-            estimated=True,
-            fresh=pool is not None,
-        )
+        return _fitted_precision(covariance, pool, X)
     if is_operator(covariance):
         return Precision(d, "the given covariance", False, True, operator=covariance)
     if covariance is not None:
@@ -190,20 +200,28 @@ def precision(covariance: Any, pool: Matrix | None, X: Matrix) -> Precision | st
         return "neither a covariance nor a pool of unlabelled rows was given"
     m = pool.shape[0]
     if m <= d + 2:
-        # A pool on a subspace may still have more rows than its rank.
-        rank = d if m <= 1 else _pool_rank(pool)
-        if m <= rank + 2:
-            return f"the pool has {m} rows for {d} columns, too few to invert its covariance"
-    _, matrix = pool_covariance(pool)
-    result = invert(matrix, source=f"a pool of {m} rows", estimated=True, fresh=True)
-    if m <= result.rank + 2:
-        return f"the pool has {m} rows for rank {result.rank}, too few to invert its covariance"
-    return result
+        return f"the pool has {m} rows for {d} columns, too few to invert its covariance"
+    _, matrix = pool_covariance(pool, centred)
+    return invert(matrix, source=f"a pool of {m} rows", estimated=True, fresh=True)
 
 
-def _pool_rank(pool: Matrix) -> int:
-    rows = pool.toarray() if sparse.issparse(pool) else np.asarray(pool, dtype=np.float64)
-    return int(np.linalg.matrix_rank(rows - rows.mean(axis=0)))
+def _fitted_precision(estimator: BaseEstimator, pool: Matrix | None, X: Matrix) -> Precision:
+    rows = X if pool is None else pool
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    name = type(estimator).__name__
+    fitted = clone(estimator).fit(rows)
+    if not hasattr(fitted, "covariance_"):
+        raise TypeError(
+            f"covariance={name}() is not a covariance estimator: fitting it gives no covariance_. "
+            "Use one of sklearn.covariance, such as LedoitWolf()."
+        )
+    where = "the training rows" if pool is None else f"a pool of {len(rows)} rows"
+    return invert(
+        check_covariance(fitted.covariance_, X.shape[1]),
+        source=f"{name} on {where}",
+        estimated=True,
+        fresh=pool is not None,
+    )
 
 
 def score_scale(

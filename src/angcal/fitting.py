@@ -212,6 +212,11 @@ def _gradient_unit(fit: LinearFit) -> _GradientUnit:
     return _GradientUnit(max(float(slopes.max(initial=0.0)), np.finfo(float).tiny), pull)
 
 
+def relative_residual(fit: LinearFit) -> float:
+    """KKT residual of weights and intercept, each relative to its gradient at w = 0."""
+    return _relative_residual(fit, _gradient_unit(fit))
+
+
 def _relative_residual(fit: LinearFit, unit: _GradientUnit) -> float:
     gradient, intercept = fit.kkt_residual
     return max(

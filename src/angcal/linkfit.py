@@ -23,13 +23,23 @@ from scipy.optimize import minimize, minimize_scalar
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.links import Link
+from angcal.prediction import tabulated_probability
 
 # A typical standard deviation of the true logit, and how far a priori it may be from that.
 PRIOR_LOG_SCALE, PRIOR_LOG_SCALE_SD = np.log(3.0), 1.0
+# An angle from elsewhere settles the scale; then the prior only keeps it from running off.
+WIDE_LOG_SCALE_SD = 10.0
 NOISE_LEVELS = np.geomspace(0.05, 20.0, 9)
 # Spacing 0.1 of the curve's own width: the cubic table is good to 1e-7, far below what labels see.
 TABLE_REACH, TABLE_NODES = 30.0, 601
 SMALLEST_COSINE_ERROR = 5e-3
+# The labels speak of the angle alone through the tails of the assumed family and through coupled
+# scores; against an angle from elsewhere, that evidence counts a quarter.
+SHAPE_DOUBT = 0.5
+# Weights at the optimum of their own fit do not point away from the truth by more than noise, but
+# leave-one-out scores without signal do: each row's absence tilts the fit against its label. A
+# negative slope is therefore read as none, unless an angle from elsewhere says that it is one.
+RISING, FALLING = ((0.0, None), (None, None)), ((None, 0.0), (None, None))
 
 
 @dataclass(frozen=True)
@@ -97,14 +107,20 @@ class _Problem:
     weights: Floats
     known: Angle | None
 
+    @property
+    def falls(self) -> bool:
+        """Whether the score is known to point away from the truth."""
+        return self.known is not None and self.known.cosine < 0
+
     def prior(self, slope: float, noise: float) -> tuple[float, float]:
         """−log prior of (a, τ) and its derivative in a."""
         scale = np.hypot(slope, noise)
-        off = (np.log(scale) - PRIOR_LOG_SCALE) / PRIOR_LOG_SCALE_SD
+        width = PRIOR_LOG_SCALE_SD if self.known is None else WIDE_LOG_SCALE_SD
+        off = (np.log(scale) - PRIOR_LOG_SCALE) / width
         value = 0.5 * off**2
-        gradient = off / PRIOR_LOG_SCALE_SD * slope / scale**2
+        gradient = off / width * slope / scale**2
         if self.known is not None:
-            error = max(self.known.standard_error, SMALLEST_COSINE_ERROR)
+            error = max(self.known.standard_error * SHAPE_DOUBT, SMALLEST_COSINE_ERROR)
             gap = (slope / scale - self.known.cosine) / error
             value += 0.5 * gap**2
             gradient += gap / error * noise**2 / scale**3
@@ -123,8 +139,29 @@ class _Problem:
     def solve(self, noise: float, start: Floats) -> tuple[float, Floats]:
         """Best (a, b) at one noise level: (penalised loss, (a, b))."""
         curve = _tabulate(self.family, noise)
-        result = minimize(self.loss, start, args=(curve,), jac=True, method="BFGS")
+        result = minimize(
+            self.loss,
+            start,
+            args=(curve,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=FALLING if self.falls else RISING,
+        )
         return float(result.fun), np.asarray(result.x)
+
+    def solve_at(self, cosine: float) -> tuple[float, float]:
+        """Best (κ, β) at one cosine, taken as exact: a two-parameter fit."""
+
+        def loss(theta: Floats) -> float:
+            link = self.family.with_parameters(float(np.exp(theta[0])), float(theta[1]))
+            p = tabulated_probability(link, cosine, self.scores)
+            chosen = np.maximum(np.where(self.labels > 0.5, p, 1.0 - p), PROBABILITY_FLOOR)
+            off = (theta[0] - PRIOR_LOG_SCALE) / WIDE_LOG_SCALE_SD
+            return 0.5 * off**2 - float(self.weights @ np.log(chosen))
+
+        start = np.array([PRIOR_LOG_SCALE, 0.0])
+        result = minimize(loss, start, method="L-BFGS-B", bounds=[(-5.0, 7.0), (None, None)])
+        return float(np.exp(result.x[0])), float(result.x[1])
 
 
 def estimate_link(
@@ -148,8 +185,12 @@ def estimate_link(
     weights = case_weights / np.mean(case_weights)
     base = family.with_parameters(1.0, 0.0)
     problem = _Problem(base, standard_scores, labels, weights, known)
+    if known is not None and known.standard_error == 0:
+        scale, offset = problem.solve_at(known.cosine)
+        link = family.with_parameters(scale, offset)
+        return LinkEstimate(link, known.cosine, ((known.cosine, scale),))
     losses, points = [], []
-    start = np.array([1.0, 0.0])
+    start = np.array([-1.0 if problem.falls else 1.0, 0.0])
     for noise in NOISE_LEVELS:
         value, start = problem.solve(float(noise), start)
         losses.append(value)

@@ -5,7 +5,7 @@ a column of ones when there is an intercept):
 
     df  = Tr(XĤXᵀD)              = Σ h_i D_i
     v̂   = (1/n) Tr(D − DXĤXᵀD)   = (1/n) Σ (D_i − h_i D_i²)
-    γ̂   = df / (n v̂)             (the paper prints γ̂ = df; docs/errata.md)
+    γ̂   = df / (n v̂)             (the paper prints γ̂ = df; docs/angle.md)
     r̂²  = ‖ψ‖²/n
     ũ_i = u_i − γ_i ψ_i,   γ_i = h_i / (1 − h_i D_i)
 
@@ -35,6 +35,14 @@ from angcal.fitting import LinearFit
 from angcal.hessian import PenalizedHessian
 
 COUPLING_PROBES = 32
+
+
+def remaining_curvature(leverages: Floats, curvatures: Floats) -> Floats:
+    """1 − h_i D_i, the share of row i's curvature that is not its own doing.
+
+    Positive in exact arithmetic; a row that determines its own fit has no usable score.
+    """
+    return np.maximum(1.0 - leverages * curvatures, 1e-10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +113,7 @@ class Observables:
     @cached_property
     def loo_steps(self) -> Floats:
         """γ_i = h_i/(1 − h_i D_i) = x_iᵀĤ₍₋ᵢ₎x_i."""
-        remaining = 1.0 - self.leverages * self.curvatures
-        # h_i D_i < 1 in exact arithmetic; a row that determines its own fit has no usable score.
-        return self.leverages / np.maximum(remaining, 1e-10)
+        return self.leverages / remaining_curvature(self.leverages, self.curvatures)
 
     @cached_property
     def loo_scores(self) -> Floats:
@@ -117,9 +123,8 @@ class Observables:
     @cached_property
     def slope_steps(self) -> Floats:
         """(h_i − 1/(ΣD + Nq₀))/(1 − h_i D_i): γ_i without the intercept's share."""
-        remaining = 1.0 - self.leverages * self.curvatures
         slope_leverages = np.maximum(self.leverages - self.intercept_leverage, 0.0)
-        return slope_leverages / np.maximum(remaining, 1e-10)
+        return slope_leverages / remaining_curvature(self.leverages, self.curvatures)
 
     @cached_property
     def calibration_scores(self) -> Floats:
@@ -149,7 +154,7 @@ def observe(fit: LinearFit) -> Observables:
     True
     """
     leverages = fit.hessian.leverages()
-    remaining = np.maximum(1.0 - leverages * fit.curvatures, 1e-10)
+    remaining = remaining_curvature(leverages, fit.curvatures)
     return Observables(
         scores=fit.scores,
         linear_scores=fit.scores - fit.intercept,

@@ -103,14 +103,23 @@ class Quadratic(Penalty):
     matrix: Any
 
     def __post_init__(self) -> None:
-        Q = self.matrix
-        if getattr(Q, "ndim", 0) != 2 or Q.shape[0] != Q.shape[1]:
-            raise ValueError(f"matrix has shape {np.shape(Q)}; a square (d, d) matrix is needed.")
-        asymmetry = abs(Q - Q.T).max()
-        if asymmetry > 1e-10 * abs(Q).max():
+        Q: Any = self.matrix
+        Q = Q if sparse.issparse(Q) else np.asarray(Q, dtype=float)
+        object.__setattr__(self, "matrix", Q)
+        if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
+            raise ValueError(f"matrix has shape {Q.shape}; a square (d, d) matrix is needed.")
+        size, asymmetry = abs(Q).max(), abs(Q - Q.T).max()
+        if not np.isfinite(size):
+            raise ValueError("matrix has NaN or infinite entries; a penalty needs finite ones.")
+        if asymmetry > 1e-10 * size:
             raise ValueError(
                 f"matrix is not symmetric (largest difference {asymmetry:.3g}); "
                 "pass (Q + Q.T) / 2 if that is what you mean."
+            )
+        lowest = np.linalg.eigvalsh(Q.toarray() if sparse.issparse(Q) else Q)[0]
+        if lowest < -1e-8 * size:
+            raise ValueError(
+                f"matrix has the negative eigenvalue {lowest:.3g}; a penalty must be convex."
             )
 
     def value(self, coef: Floats) -> float:

@@ -14,9 +14,10 @@ from scipy.interpolate import CubicHermiteSpline
 
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
-from angcal.links import Link
+from angcal.links import Cauchit, ComplementaryLogLog, Link, Logit, Probit
 
-TABLE_NODES = 1025
+# A table reaches eight standard deviations; between nodes the curve's argument moves by a tenth.
+TABLE_NODES, TABLE_REACH, LARGEST_STEP, SMALLEST_NOISE = 1025, 8.0, 0.15, 0.3
 
 
 def angular_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:
@@ -36,19 +37,31 @@ def angular_probability(link: Link, cosine: float, standard_scores: Floats) -> F
 def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:
     """F(s) by interpolation where there are more scores than table nodes: for likelihoods.
 
-    A likelihood over n labels resolves F to about n^-1/2, so a table that is good to 1e-6 changes
-    nothing in the estimate and makes each evaluation linear in n with a small constant.
+    A likelihood over n labels resolves F to about n^-1/2, so a table that is good to 1e-5 changes
+    nothing in the estimate and makes each evaluation linear in n with a small constant. Outlying
+    scores, and curves too steep for the table, are evaluated exactly.
     """
     s = np.asarray(standard_scores, dtype=np.float64)
-    if s.size <= TABLE_NODES:
-        return angular_probability(link, cosine, s)
-    nodes = np.linspace(s.min(), s.max(), TABLE_NODES)
-    if nodes[0] == nodes[-1]:
-        return np.full_like(s, angular_probability(link, cosine, nodes[:1])[0])
-    values = angular_probability(link, cosine, nodes)
     sine = np.sqrt(max(1.0 - cosine * cosine, 0.0))
+    reach = min(float(np.abs(s).max(initial=0.0)), TABLE_REACH)
+    spacing = 2.0 * reach / (TABLE_NODES - 1)
+    steepness = link.scale * abs(cosine) / np.hypot(1.0, link.scale * sine)
+    if s.size <= TABLE_NODES or steepness * spacing > LARGEST_STEP or _has_kinks(link, sine):
+        return angular_probability(link, cosine, s)
+    nodes = np.linspace(-reach, reach, TABLE_NODES)
+    values = angular_probability(link, cosine, nodes)
     slopes = cosine * link.smooth_derivative(cosine * nodes, sine)
-    return np.clip(CubicHermiteSpline(nodes, values, slopes)(s), 0.0, 1.0)
+    inside = np.abs(s) <= reach
+    p = np.clip(CubicHermiteSpline(nodes, values, slopes)(np.clip(s, -reach, reach)), 0.0, 1.0)
+    if not inside.all():
+        p[~inside] = angular_probability(link, cosine, s[~inside])
+    return p
+
+
+def _has_kinks(link: Link, sine: float) -> bool:
+    """Whether the smoothed link is still too rough for cubics: no noise to round its corners."""
+    smooth_families = (Logit, Probit, ComplementaryLogLog, Cauchit)
+    return not isinstance(link, smooth_families) and link.scale * sine < SMALLEST_NOISE
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier, Logit, PlattScaling
+from angcal.metrics import log_loss
 from angcal.simulation import simulate
 
 pytestmark = pytest.mark.slow
@@ -34,7 +35,11 @@ def distances(n, d, seed, scale=3.0, offset=1.0, strength=0.5):
     ("n", "d", "draws", "bar"), [(300, 512, 150, 1.25), (1000, 2000, 60, 1.25), (800, 384, 80, 1.6)]
 )
 def test_as_good_as_fresh_labels(n, d, draws, bar):
-    """Mean E|p − F| at most ``bar`` × that of Platt with n fresh labels."""
+    """Mean E|p − F| at most ``bar`` × that of Platt with n fresh labels.
+
+    The ratios' standard errors are 0.06, 0.13 and 0.09; measured over 300, 180 and 80 draws they
+    are about 1.12, 1.17 and 0.98.
+    """
     ours, platt = np.mean([distances(n, d, seed) for seed in range(draws)], axis=0)
     assert ours <= bar * platt
 
@@ -70,6 +75,23 @@ def test_strong_penalty_does_not_turn_the_labels_around():
     draws = [distances(200, 400, seed, strength=20.0) for seed in range(60)]
     ours, platt = np.mean(draws, axis=0)
     assert ours <= 1.5 * platt
+
+
+@pytest.mark.parametrize("d", [1, 2, 20, 200])
+def test_no_signal_means_no_confidence(d):
+    """Labels independent of X: 40 draws, n = 100; the ideal log-loss is 0.693.
+
+    Leave-one-out scores then lean against the labels; taken at face value they would be reversed.
+    """
+    losses = []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, d])
+        X, y = rng.normal(size=(100, d)), rng.integers(0, 2, 100)
+        clf = AngularCalibratedClassifier(LogisticRegression(tol=1e-8, max_iter=1000)).fit(X, y)
+        fresh, labels = rng.normal(size=(1000, d)), rng.integers(0, 2, 1000)
+        losses.append(log_loss(labels, clf.predict_proba(fresh)[:, 1]))
+    assert np.mean(losses) <= 0.73
+    assert np.max(losses) <= 0.9
 
 
 def test_separable_training_data_are_no_obstacle():

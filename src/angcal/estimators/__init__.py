@@ -2,7 +2,7 @@
 
 from angcal.estimators.angular import AngularCalibratedClassifier
 from angcal.estimators.m_estimator import MEstimator
-from angcal.estimators.one_fit import OptimalityWarning, PoolWarning
+from angcal.estimators.one_fit import OptimalityWarning, PoolWarning, RepeatedRowsWarning
 from angcal.estimators.score import ScoreCalibratedClassifier
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "MEstimator",
     "OptimalityWarning",
     "PoolWarning",
+    "RepeatedRowsWarning",
     "ScoreCalibratedClassifier",
 ]

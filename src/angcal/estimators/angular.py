@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.calibration import ANGLE_METHODS, Options, calibrate
-from angcal.estimators.one_fit import OneFitCalibrator, PoolWarning
+from angcal.estimators.one_fit import OneFitCalibrator, PoolWarning, warn_about_repeats
 from angcal.links import Link, Logit, as_link
 from angcal.observables import observe
 
@@ -164,6 +164,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         )
         fit = self._read(rows, labels, weights)
         self.observables_ = observe(fit)
+        warn_about_repeats(fit.X, self.observables_)
         result = calibrate(fit, self.observables_, weights, options)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from angcal._typing import Floats
-from angcal.fitting import LinearFit, check_separable, minimize
+from angcal.fitting import LinearFit, check_separable, minimize, relative_residual
 from angcal.losses import Loss
 from angcal.penalties import Penalty, Ridge
 from angcal.reading import Problem, as_loss, problem_of
@@ -97,7 +97,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         fit = minimize(start, tol=self.tol, max_iter=self.max_iter)
         self.n_iter_ = max(fit.iterations, 1)
         check_separable(fit)
-        self._warn_unless_converged(start, fit)
+        self._warn_unless_converged(fit)
         self.penalty_ = fit.penalty
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return self
@@ -126,14 +126,13 @@ class MEstimator(ClassifierMixin, BaseEstimator):
             )
         return self.penalty
 
-    def _warn_unless_converged(self, start: LinearFit, fit: LinearFit) -> None:
-        reference = np.abs(start.kkt_residual[0]).max()
-        residual = np.abs(fit.kkt_residual[0]).max()
+    def _warn_unless_converged(self, fit: LinearFit) -> None:
+        residual = relative_residual(fit)
         # The solver may stop a little short where rounding in the objective ends its line search.
-        if residual > 100.0 * self.tol * max(reference, 1e-12):
+        if residual > 100.0 * self.tol:
             warnings.warn(
-                f"The KKT residual stopped at {residual:.2g}, which is {residual / reference:.2g} "
-                "of its size at zero weights. Raise max_iter or scale the columns.",
+                f"The KKT residual stopped at {residual:.2g} of its size at zero weights. Raise "
+                "max_iter or scale the columns.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

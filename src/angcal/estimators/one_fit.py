@@ -22,11 +22,14 @@ from sklearn.utils.validation import (
 
 from angcal._typing import Floats, Matrix
 from angcal.fitting import LinearFit, check_separable, minimize
+from angcal.observables import Observables
 from angcal.reading import LinearHead, read_fitted, unwrap
 
 SMALLEST_SAMPLE = 5
 # Scores that still have this share of their spread to move are not those of the optimum.
 LARGEST_DISTANCE = 0.01
+# Copies of rows bias leave-one-out scores where they are common and the fit follows single rows.
+LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.05, 0.1
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -36,6 +39,10 @@ ARRAY_RULES: dict[str, Any] = {
 
 class OptimalityWarning(UserWarning):
     """The base model is not at the optimum of its own objective."""
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Many training rows are copies of each other."""
 
 
 class PoolWarning(UserWarning):
@@ -199,6 +206,28 @@ def _check_classes(trained: Any, classes: np.ndarray) -> None:
         f"y holds the classes {classes.tolist()}, but the fitted model knows {known.tolist()}. "
         f"{way_out}"
     )
+
+
+def warn_about_repeats(X: Matrix, observables: Observables) -> None:
+    """Warn if leaving one row out leaves its copies in, where that matters.
+
+    Copies are harmless when each row has little leverage. Rows are told apart by one random
+    projection: equal rows have equal ones, up to rounding.
+    """
+    if observables.degrees_of_freedom < LARGEST_FIT_SHARE * observables.n_samples:
+        return
+    direction = np.random.default_rng(0).normal(size=X.shape[1])
+    marks = np.asarray(X @ direction, dtype=np.float64)
+    grid = 1e-9 * max(float(np.abs(marks).max()), np.finfo(float).tiny)
+    repeats = len(marks) - len(np.unique(np.round(marks / grid)))
+    if repeats > LARGEST_REPEATED_SHARE * len(marks):
+        warnings.warn(
+            f"{repeats} of {len(marks)} rows of X repeat another row. Leaving a row out leaves its "
+            "copies in, so probabilities will be too confident. Drop the copies, or give each "
+            "distinct row a sample_weight.",
+            RepeatedRowsWarning,
+            stacklevel=3,
+        )
 
 
 def _fit_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats
 from angcal.baselines import CALIBRATORS
-from angcal.estimators.one_fit import OneFitCalibrator
+from angcal.estimators.one_fit import OneFitCalibrator, warn_about_repeats
 from angcal.observables import observe
 from angcal.reading import point_of, unwrap
 
@@ -85,6 +85,7 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
         self._fit_base(X, labels, weights, weighted)
         fit = self._read(self._transform(X), labels, weights)
         self.observables_ = observe(fit)
+        warn_about_repeats(fit.X, self.observables_)
         self.curve_ = calibrator.fit(
             self.observables_.calibration_scores, labels, weights if weighted else None
         )
