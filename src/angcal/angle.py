@@ -98,6 +98,11 @@ class Angle:
         return self.method == "fallback"
 
 
+def quantile(confidence: float) -> float:
+    """Half-width of a normal interval at this confidence, in standard errors."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
+
+
 def make_angle(
     cosine: float,
     sampling_error: float,
@@ -107,8 +112,7 @@ def make_angle(
     confidence: float,
 ) -> Angle:
     """Angle with the interval cosine ± z·standard_error, cut to [−1, 1]."""
-    error = float(np.hypot(sampling_error, systematic_error))
-    half = NormalDist().inv_cdf(0.5 + confidence / 2.0) * error
+    half = quantile(confidence) * float(np.hypot(sampling_error, systematic_error))
     center = float(np.clip(cosine, -1.0, 1.0))
     interval = (max(center - half, -1.0), min(center + half, 1.0))
     return Angle(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from angcal.angle import (
     loo_information,
     make_angle,
     observable_angle,
+    quantile,
     training_sign,
 )
 from angcal.covariance import (
@@ -245,21 +245,17 @@ class _Evidence:
             estimate.cosine,
         )
         error = information.standard_error
-        low, high = estimate.interval(self._quantile)
+        z = quantile(self.options.confidence)
+        low, high = estimate.interval(z)
         angle = make_angle(
             estimate.cosine, error, (high - low) / 4.0, "loo", note, self.options.confidence
         )
         # Not symmetric about the estimate: sampling noise on top of not knowing the scale.
         interval = (
-            max(low - self._quantile * error, -1.0),
-            min(high + self._quantile * error, 1.0),
+            max(low - z * error, -1.0),
+            min(high + z * error, 1.0),
         )
         return replace(angle, interval=interval), estimate.link
-
-    @property
-    def _quantile(self) -> float:
-        """Half-width of an interval at the chosen confidence, in standard errors."""
-        return NormalDist().inv_cdf(0.5 + self.options.confidence / 2.0)
 
     def _loo(self) -> Angle:
         return loo_angle(

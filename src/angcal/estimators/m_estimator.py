@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from angcal._typing import Floats
+from angcal.estimators.targets import encode_binary
 from angcal.fitting import LinearFit, check_separable, minimize, relative_residual
 from angcal.losses import Loss
 from angcal.penalties import Penalty, Ridge
@@ -79,7 +79,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
         )
-        labels = self._encode(y)
+        self.classes_, labels = encode_binary(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = weights > 0
         if len(np.unique(labels[kept])) < 2:
@@ -101,20 +101,6 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         self.penalty_ = fit.penalty
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return self
-
-    def _encode(self, y: Any) -> Floats:
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes."
-            )
-        return codes.astype(np.float64)
 
     def _penalty_for(self, total_weight: float) -> Penalty:
         if self.penalty is None:

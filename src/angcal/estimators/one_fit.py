@@ -12,7 +12,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
@@ -21,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from angcal._typing import Floats, Matrix
+from angcal.estimators.targets import encode_binary
 from angcal.fitting import LinearFit, check_separable, minimize
 from angcal.observables import Observables
 from angcal.reading import LinearHead, read_fitted, unwrap
@@ -77,7 +77,7 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
             check_consistent_length(X, y)
         else:
             X, y = validate_data(self, X, y, **ARRAY_RULES)
-        labels = self._encode(y)
+        self.classes_, labels = encode_binary(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = weights > 0
         if not kept.any():
@@ -87,16 +87,6 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
             labels, weights = labels[kept], weights[kept]
         self._require_rows_and_classes(labels)
         return X, labels, weights
-
-    def _encode(self, y: Any) -> Floats:
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
-        return codes.astype(np.float64)
 
     def _require_rows_and_classes(self, labels: Floats) -> None:
         if len(np.unique(labels)) < 2:

@@ -1,0 +1,100 @@
+"""Input that is legal but contradicts what the method presumes gets a warning that says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.covariance import LedoitWolf
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from angcal import (
+    AngleWarning,
+    AngularCalibratedClassifier,
+    Logit,
+    Quadratic,
+    RepeatedRowsWarning,
+    ScoreCalibratedClassifier,
+)
+from angcal.prediction import angular_probability, tabulated_probability
+from angcal.simulation import AutoregressiveCovariance, simulate
+
+LINK = Logit(3.0, 1.0)
+DATA = simulate(300, 150, link=LINK, random_state=0)
+
+
+def base(**options):
+    return LogisticRegression(tol=1e-8, max_iter=5000, **options)
+
+
+@pytest.mark.parametrize("calibrator", [AngularCalibratedClassifier, ScoreCalibratedClassifier])
+def test_copies_of_rows_are_noticed(calibrator):
+    X, y = np.repeat(DATA.X, 3, axis=0), np.repeat(DATA.y, 3)
+    with pytest.warns(RepeatedRowsWarning, match="600 of 900 rows"):
+        calibrator(base(C=100.0)).fit(X, y)
+
+
+def test_copies_do_not_matter_with_many_labels_per_feature():
+    """Five binary columns repeat by nature; with tiny leverages there is nothing to warn of."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, (500, 5)).astype(float), rng.integers(0, 2, 500)
+    AngularCalibratedClassifier(base()).fit(X, y)
+
+
+@pytest.mark.parametrize("factor", [0.01, 100.0])
+def test_a_covariance_in_other_units_is_noticed(factor):
+    covariance = factor * DATA.covariance.matrix()
+    with pytest.warns(AngleWarning, match="after any scaling"):
+        AngularCalibratedClassifier(base(), link=LINK, covariance=covariance).fit(DATA.X, DATA.y)
+
+
+def test_no_intercept_on_features_off_centre_is_noticed():
+    data = simulate(500, 100, link=Logit(3.0, 2.0), mean=np.full(100, 0.5), random_state=1)
+    with pytest.warns(AngleWarning, match="Fit an intercept, or centre X"):
+        AngularCalibratedClassifier(base(fit_intercept=False, C=50.0)).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize("angle", ["auto", "observable", "loo", 0.5])
+@pytest.mark.parametrize(
+    "covariance",
+    [DATA.covariance, DATA.covariance.matrix(), LedoitWolf()],
+    ids=["operator", "matrix", "estimator"],
+)
+def test_every_kind_of_covariance_with_every_angle(covariance, angle):
+    clf = AngularCalibratedClassifier(
+        base(), link=LINK, angle=angle, covariance=covariance, pool=DATA.pool(600, random_state=2)
+    ).fit(DATA.X, DATA.y)
+    assert abs(clf.angle_.cosine - DATA.cosine(clf.coef_[0])) < 0.35
+
+
+@pytest.mark.parametrize("covariance", ["ledoit", object(), StandardScaler()])
+def test_what_is_no_covariance_is_refused(covariance):
+    clf = AngularCalibratedClassifier(base(), link=LINK, covariance=covariance)
+    with pytest.raises(TypeError, match="covariance"):
+        clf.fit(DATA.X, DATA.y)
+
+
+def test_an_outlying_score_does_not_spoil_the_table():
+    scores = np.append(np.random.default_rng(0).normal(size=1500), [1e3, -1e6])
+    for link, cosine in [(LINK, 0.9), (Logit(50.0), 0.9999), (Logit(0.5), 0.2)]:
+        exact = angular_probability(link, cosine, scores)
+        np.testing.assert_allclose(tabulated_probability(link, cosine, scores), exact, atol=1e-5)
+
+
+def test_a_structured_covariance_is_never_written_out(monkeypatch):
+    data = simulate(60, 400, link=LINK, random_state=3)
+
+    def refuse(self):
+        raise AssertionError("the d × d matrix was formed")
+
+    monkeypatch.setattr(AutoregressiveCovariance, "matrix", refuse)
+    clf = AngularCalibratedClassifier(base(), link=LINK, covariance=data.covariance)
+    assert "given covariance" in clf.fit(data.X, data.y).angle_.reason or clf.angle_.method != "loo"
+
+
+def test_a_penalty_that_is_not_convex_is_refused():
+    with pytest.raises(ValueError, match="negative eigenvalue"):
+        Quadratic(np.diag([1.0, -0.5]))
+    with pytest.raises(ValueError, match="NaN"):
+        Quadratic([[np.nan, 0.0], [0.0, 1.0]])
+    assert Quadratic([[2.0, 0.0], [0.0, 2.0]]).value(np.ones(2)) == 2.0
