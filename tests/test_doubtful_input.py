@@ -27,6 +27,7 @@ def base(**options):
     return LogisticRegression(tol=1e-8, max_iter=5000, **options)
 
 
+@pytest.mark.filterwarnings("ignore:the scores separate the labels")
 @pytest.mark.parametrize("calibrator", [AngularCalibratedClassifier, ScoreCalibratedClassifier])
 def test_copies_of_rows_are_noticed(calibrator):
     X, y = np.repeat(DATA.X, 3, axis=0), np.repeat(DATA.y, 3)

@@ -353,7 +353,7 @@ class TestAgainstAFittedScore:
     def test_chunks_make_up_all_rows(self, monkeypatch):
         data, coef = self.data_and_coef("uniform")
         whole = data.fresh_scores(coef, 103, random_state=1)
-        monkeypatch.setattr("angcal.simulation._ENTRIES_PER_CHUNK", 10 * 40)
+        monkeypatch.setattr("angcal.simulation.model._ENTRIES_PER_CHUNK", 10 * 40)
         chunked = data.fresh_scores(coef, 103, random_state=1)
         np.testing.assert_allclose(chunked, whole, rtol=1e-12)
 

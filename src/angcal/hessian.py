@@ -88,7 +88,7 @@ def _cholesky(matrix: Floats, meaning: str) -> Floats:
     if factor is None:
         raise SingularHessianError(
             f"The Hessian of {meaning} is singular, so the fit is not unique. "
-            "Add a ridge penalty, or drop constant and linearly dependent columns."
+            "Add or strengthen a ridge penalty, or drop constant and linearly dependent columns."
         )
     return factor
 

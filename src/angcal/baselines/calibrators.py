@@ -1,22 +1,13 @@
-"""Calibrators that learn the map from a score u to P(y = 1 | u) on held-out data.
-
-Each has ``fit(scores, y, sample_weight=None)`` and ``predict(scores)``. They are the methods to
-compare with: unlike angular calibration they need labels that the classifier did not train on.
-
-scikit-learn offers these maps only inside ``CalibratedClassifierCV``; as a public part that takes
-scores it has ``IsotonicRegression``, used here. Its logistic regression takes neither soft targets
-nor other links, hence the likelihood fits below.
-"""
+"""The five calibrators, by class and by short name, and the closed form that Platt's tends to."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -24,8 +15,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from angcal._typing import Floats
+from angcal.baselines.likelihood import fit_affine, targets
 from angcal.links import Link, Logit, Probit, as_link
-from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
+from angcal.losses import signed
 from angcal.metrics import (
     Strategy,
     as_labels,
@@ -36,160 +28,8 @@ from angcal.metrics import (
     require_length,
 )
 
-__all__ = [
-    "CALIBRATORS",
-    "BetaCalibration",
-    "HistogramBinning",
-    "IsotonicCalibration",
-    "PlattScaling",
-    "TemperatureScaling",
-    "platt_limit",
-]
-
-GRADIENT_TOLERANCE = 1e-9
-"""Largest gradient of the mean negative log-likelihood at which a fit stops."""
-
 MAX_TEMPERATURE = 1e6
 """Largest temperature, in units of the scores' root mean square."""
-
-FLIP_RATE = 1e-12
-"""Chance of a flipped label granted to links without a loss of their own; see `_LinkLikelihood`."""
-
-
-# --- Likelihood fits -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _LinkLikelihood(Loss):
-    """ℓ_1(u) = −log[ε + (1−2ε) σ(u)], ℓ_0 the same of 1 − σ(u); for links without own loss.
-
-    A link that reaches 0 or 1, or whose 1 − σ underflows, makes one stray label cost infinitely
-    much. A rate ε of flipped labels bounds the cost.
-    """
-
-    link: Link
-
-    def value(self, scores: Floats, labels: Floats) -> Floats:
-        return -np.log(self._probability(scores, labels))
-
-    def gradient(self, scores: Floats, labels: Floats) -> Floats:
-        slope = (1.0 - 2.0 * FLIP_RATE) * self.link.derivative(scores)
-        return -signed(labels) * slope / self._probability(scores, labels)
-
-    def hessian(self, scores: Floats, labels: Floats) -> Floats:
-        # The squared gradient: it averages to the Fisher information and is never negative,
-        # whereas the second derivative is negative in places for links that are not log-concave.
-        return self.gradient(scores, labels) ** 2
-
-    def _probability(self, scores: Floats, labels: Floats) -> Floats:
-        positive = self.link(scores)
-        given = np.where(labels == 1.0, positive, 1.0 - positive)
-        return FLIP_RATE + (1.0 - 2.0 * FLIP_RATE) * given
-
-
-def _likelihood(link: Link) -> Loss:
-    """Return the loss −log P(y) of the link at scale 1 and offset 0, accurate in the tails."""
-    if isinstance(link, Logit):
-        return Logistic()
-    if isinstance(link, Probit):
-        return ProbitLikelihood()
-    return _LinkLikelihood(link.with_parameters(scale=1.0, offset=0.0))
-
-
-@dataclass(frozen=True)
-class _LinearFamily:
-    """Mean loss of targets t at scores s = Fθ: Σ_i w_i [t_i ℓ_1(s_i) + (1−t_i) ℓ_0(s_i)] / Σ w."""
-
-    loss: Loss
-    features: Floats
-    target: Floats
-    weight: Floats
-
-    def _expected(self, part: Any, coefficients: Floats) -> Floats:
-        scores = self.features @ coefficients
-        ones = np.ones_like(scores)
-        mixed = self.target * part(scores, ones) + (1.0 - self.target) * part(scores, 0.0 * ones)
-        return self.weight / self.weight.sum() * mixed
-
-    def value(self, coefficients: Floats) -> float:
-        return float(self._expected(self.loss.value, coefficients).sum())
-
-    def gradient(self, coefficients: Floats) -> Floats:
-        return self.features.T @ self._expected(self.loss.gradient, coefficients)
-
-    def hessian(self, coefficients: Floats) -> Floats:
-        curvature = self._expected(self.loss.hessian, coefficients)
-        return self.features.T @ (curvature[:, None] * self.features)
-
-    def minimize(self, start: Floats, nonnegative: int = 0) -> Floats:
-        """Return the minimiser whose first `nonnegative` coefficients are >= 0."""
-        if nonnegative:
-            free = start.size - nonnegative
-            result = minimize(
-                self.value,
-                start,
-                jac=self.gradient,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * nonnegative + [(None, None)] * free,
-                options={"gtol": GRADIENT_TOLERANCE, "ftol": 1e-15, "maxiter": 2000},
-            )
-        else:
-            result = minimize(
-                self.value,
-                start,
-                jac=self.gradient,
-                hess=self.hessian,
-                method="trust-exact",
-                options={"gtol": GRADIENT_TOLERANCE},
-            )
-        self._warn_unless_stationary(result.x, nonnegative)
-        return np.asarray(result.x, dtype=np.float64)
-
-    def _warn_unless_stationary(self, coefficients: Floats, nonnegative: int) -> None:
-        # Judged by the gradient: the solvers report failure when the value stops changing in
-        # its last digit, which is where a good fit ends.
-        slope = self.gradient(coefficients)
-        at_bound = (np.arange(slope.size) < nonnegative) & (coefficients <= 0.0) & (slope > 0.0)
-        largest = float(np.abs(np.where(at_bound, 0.0, slope)).max())
-        if largest > 1e-5:
-            warnings.warn(
-                f"the calibration fit stopped at a gradient of {largest:.1e}; "
-                "its parameters may be inaccurate.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
-
-def _start(link: Link, target: Floats, weight: Floats) -> float:
-    """Return a t in [−10, 10] at which base(t) is near the mean target."""
-    candidates = np.linspace(-10.0, 10.0, 401)
-    misses = np.abs(link.base(candidates) - np.average(target, weights=weight))
-    return float(candidates[np.argmin(misses)])
-
-
-def _fit_affine(
-    link: Link, columns: Floats, target: Floats, weight: Floats, *, nonnegative: bool = False
-) -> tuple[Floats, float]:
-    """Return slopes A and intercept B of the most likely base(``columns A + B``).
-
-    The columns are standardised first, so that the solver sees the same problem in any unit; a
-    constant column says nothing about its slope, which is then 0.
-    """
-    mean = np.average(columns, axis=0, weights=weight)
-    sd = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
-    varies = sd > 1e-12 * np.abs(mean)
-    standard = (columns[:, varies] - mean[varies]) / sd[varies]
-    features = np.column_stack([standard, np.ones(len(columns))])
-    family = _LinearFamily(_likelihood(link), features, target, weight)
-    n_slopes = int(varies.sum())
-    start = np.append(np.zeros(n_slopes), _start(link, target, weight))
-    fitted = family.minimize(start, n_slopes if nonnegative else 0)
-    slopes = np.zeros(varies.size)
-    slopes[varies] = fitted[:-1] / sd[varies]
-    return slopes, float(fitted[-1] - slopes @ mean)
-
-
-# --- Data ------------------------------------------------------------------------------------
 
 
 def _samples(
@@ -214,28 +54,6 @@ def _separated(scores: Floats, y: Floats) -> bool:
     if lower.size == 0 or upper.size == 0:
         return True
     return bool(lower.max() <= upper.min() and scores.min() < scores.max())
-
-
-def _targets(y: Floats, weight: Floats, smoothed: bool, separated: bool) -> Floats:
-    """Return y, or Platt's targets (N₁+1)/(N₁+2) and 1/(N₀+2), N_k the weight of label k.
-
-    On separated samples the likelihood grows without end as the slope does. Platt's targets, which
-    are the posterior means under a uniform prior, then give a finite slope, with a warning.
-    """
-    if separated and not smoothed:
-        warnings.warn(
-            "the scores separate the labels, so the maximum-likelihood slope is infinite; "
-            "fitted Platt's smoothed targets instead. Calibrate on more data to avoid this.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    if not (smoothed or separated):
-        return y
-    positive, negative = float(weight @ y), float(weight @ (1.0 - y))
-    return np.where(y == 1.0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
-
-
-# --- Calibrators -----------------------------------------------------------------------------
 
 
 class PlattScaling(BaseEstimator):
@@ -270,8 +88,8 @@ class PlattScaling(BaseEstimator):
         u, labels, weight = _samples(scores, y, sample_weight)
         self.link_ = Logit() if self.link is None else as_link(self.link)
         separated = _separated(u, labels) or _separated(-u, labels)
-        target = _targets(labels, weight, self.smoothed_targets, separated)
-        slopes, intercept = _fit_affine(self.link_, u[:, None], target, weight)
+        target = targets(labels, weight, self.smoothed_targets, separated)
+        slopes, intercept = fit_affine(self.link_, u[:, None], target, weight)
         self.slope_ = float(slopes[0]) / self.link_.scale
         self.intercept_ = (intercept - self.link_.offset) / self.link_.scale
         return self
@@ -303,7 +121,7 @@ class TemperatureScaling(BaseEstimator):
         u, labels, weight = _samples(scores, y, sample_weight)
         margin = signed(labels) * u
         separated = bool(margin.min() >= 0.0 and margin.max() > 0.0)
-        target = _targets(labels, weight, False, separated)
+        target = targets(labels, weight, False, separated)
         unit = float(np.sqrt(np.average(u**2, weights=weight))) or 1.0
 
         def slope(inverse: float) -> float:
@@ -434,8 +252,8 @@ class BetaCalibration(BaseEstimator):
     def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit a, b, c; warn and smooth the targets where the scores separate the labels."""
         u, labels, weight = _samples(scores, y, sample_weight)
-        target = _targets(labels, weight, False, _separated(u, labels))
-        slopes, self.c_ = _fit_affine(Logit(), self._columns(u), target, weight, nonnegative=True)
+        target = targets(labels, weight, False, _separated(u, labels))
+        slopes, self.c_ = fit_affine(Logit(), self._columns(u), target, weight, nonnegative=True)
         self.a_, self.b_ = (float(slope) for slope in slopes)
         return self
 

@@ -1,0 +1,143 @@
+"""From a fitted classifier and its rows to the `LinearFit` it is: unwrap, point, class weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.class_weight import compute_class_weight
+
+from angcal._typing import Floats, Matrix
+from angcal.fitting import LinearFit
+from angcal.penalties import Penalty
+from angcal.reading.problem import Problem, one_number, one_row, problem_of, require_fitted
+from angcal.reading.scikit_learn import BALANCES_WEIGHT
+
+
+def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats) -> LinearFit:
+    """(ŵ, b̂) and the J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b² it minimises, without refitting.
+
+    Parameters
+    ----------
+    estimator : fitted linear binary classifier or LinearHead
+        See :func:`unwrap` for pipelines and frozen estimators.
+    X : (n, d) array or sparse matrix
+        The rows it was fitted on, after any transformer.
+    labels : (n,) array of 0.0 and 1.0
+        1 means ``estimator.classes_[1]``.
+    sample_weight : (n,) array
+        What ``fit`` was given; ones if nothing. Class weights are multiplied in here.
+
+    Returns
+    -------
+    LinearFit
+        ``distance_to_optimum`` says whether X, labels and weights are those of the fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(n_samples=60, n_features=4, flip_y=0.3, random_state=0)
+    >>> model = LogisticRegression(C=0.5).fit(X, y)
+    >>> fit = read_fitted(model, X, y.astype(float), np.ones(60))
+    >>> fit.penalty.strength == 1 / (60 * 0.5)
+    True
+    """
+    problem = problem_of(estimator)
+    n, d = X.shape
+    coef, intercept = point_of(estimator, d)
+    weights = sample_weight * _class_factors(problem, estimator, labels, sample_weight)
+    N = float(weights.sum())
+    penalty, strength = problem.penalty, problem.intercept_strength
+    return LinearFit(
+        X=X,
+        labels=np.asarray(labels, dtype=np.float64),
+        weights=np.asarray(weights, dtype=np.float64),
+        coef=coef,
+        intercept=intercept,
+        loss=problem.loss,
+        penalty=penalty if isinstance(penalty, Penalty) else penalty(n, N),
+        fit_intercept=problem.fit_intercept,
+        intercept_strength=strength(n, N) if callable(strength) else float(strength),
+    )
+
+
+def unwrap(estimator: Any) -> tuple[Any | None, Any]:
+    """(T, m) such that ``estimator`` scores x as m does T(x); T is None where x goes in as it is.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A ``FrozenEstimator`` is opened, a ``Pipeline`` split before its last step, both however
+        deeply nested.
+
+    Returns
+    -------
+    transformer : fitted Pipeline or None
+    model : the last step
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> transformer, model = unwrap(FrozenEstimator(pipeline))
+    >>> transformer.steps, model
+    ([('standardscaler', StandardScaler())], LogisticRegression())
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return unwrap(estimator.estimator)
+    if not isinstance(estimator, Pipeline):
+        return None, estimator
+    steps = [step for _, step in estimator.steps]
+    inner, model = unwrap(steps[-1])
+    idle = all(step is None or step == "passthrough" for step in steps[:-1])
+    if idle:
+        return inner, model
+    outer = estimator[:-1]
+    return (outer if inner is None else make_pipeline(outer, inner)), model
+
+
+def _class_factors(
+    problem: Problem, estimator: Any, labels: Floats, sample_weight: Floats
+) -> Floats:
+    """The class weight of each row, computed by scikit-learn's own function."""
+    if problem.class_weight is None:
+        return np.ones(len(labels))
+    classes, index = np.asarray(estimator.classes_), np.asarray(labels, dtype=int)
+    # Only "balanced" looks at the rows; before 1.7 nothing can be handed over, nor is needed.
+    weighted = problem.balances == "weight" and BALANCES_WEIGHT
+    options = {"sample_weight": sample_weight} if weighted else {}
+    factors = compute_class_weight(
+        problem.class_weight, classes=classes, y=classes[index], **options
+    )
+    return np.asarray(factors, dtype=np.float64)[index]
+
+
+def point_of(estimator: Any, n_features: int) -> tuple[Floats, float]:
+    """(ŵ, b̂) of a fitted linear binary classifier of ``n_features`` columns, in doubles."""
+    if not hasattr(estimator, "coef_") and hasattr(estimator, "classes_"):
+        # Fitted, and yet no weights: a forest, or a support vector machine with a kernel.
+        raise TypeError(
+            f"{type(estimator).__name__} has no coef_: it is not a linear classifier. Use one "
+            "such as LogisticRegression or LinearSVC."
+        )
+    require_fitted(estimator, "coef_")
+    coef = estimator.coef_
+    # sparsify() leaves a sparse coef_ behind.
+    coef = np.atleast_2d(coef.toarray() if sparse.issparse(coef) else coef)
+    if coef.shape[0] != 1:
+        raise ValueError(
+            f"The {type(estimator).__name__} was fitted on {len(estimator.classes_)} classes; "
+            "angcal reads binary classifiers only for now."
+        )
+    row = one_row(coef, "coef_")
+    if len(row) != n_features:
+        raise ValueError(
+            f"The {type(estimator).__name__} has {len(row)} coefficients but X has {n_features} "
+            "columns; pass the features that the linear model itself was fitted on."
+        )
+    return row, one_number(estimator.intercept_, "intercept_")

@@ -1,0 +1,27 @@
+"""Data whose truth is known: P(y = 1 | x) = σ(w*ᵀ(x − mean)) with ‖w*‖_Σ = 1."""
+
+from __future__ import annotations
+
+from angcal.simulation.covariances import (
+    AutoregressiveCovariance,
+    Covariance,
+    GivenCovariance,
+    IdentityCovariance,
+    SpikedCovariance,
+)
+from angcal.simulation.designs import DESIGNS
+from angcal.simulation.labels import SimulatedLabels, simulate_labels
+from angcal.simulation.model import Simulation, simulate
+
+__all__ = [
+    "DESIGNS",
+    "AutoregressiveCovariance",
+    "Covariance",
+    "GivenCovariance",
+    "IdentityCovariance",
+    "SimulatedLabels",
+    "Simulation",
+    "SpikedCovariance",
+    "simulate",
+    "simulate_labels",
+]

@@ -1,0 +1,230 @@
+"""Covariances of the rows: what every Σ can do, and the four kinds of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.signal import lfilter
+
+from angcal._typing import Floats
+from angcal.simulation.designs import Seed, positive_integer
+
+
+class Covariance(ABC):
+    """Σ = variance · C, described by what it does to vectors rather than by its d² entries.
+
+    ``variance=None`` stands for 1/d, which keeps ‖x‖² of order one as d grows. A subclass says
+    what C does in ``_apply``, ``_solve`` and ``_color``.
+
+    Examples
+    --------
+    >>> issubclass(IdentityCovariance, Covariance)
+    True
+    """
+
+    d: int
+    variance: float | None
+
+    def __post_init__(self) -> None:
+        positive_integer("d", self.d)
+        if self.variance is not None and not 0 < self.variance < np.inf:
+            raise ValueError(
+                f"variance must be positive and finite, or None for 1/d; got {self.variance!r}"
+            )
+
+    @abstractmethod
+    def _apply(self, v: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _solve(self, v: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _color(self, Z: Floats) -> Floats: ...
+
+    @property
+    def scale(self) -> float:
+        """The factor in front of C: ``variance``, or 1/d where that is None."""
+        return 1.0 / self.d if self.variance is None else float(self.variance)
+
+    def matrix(self) -> Floats:
+        """Σ as a dense d × d array, formed here and nowhere else."""
+        return self.apply(np.eye(self.d))
+
+    def apply(self, v: Floats) -> Floats:
+        """Σv, for v of shape (d,) or (d, k)."""
+        return self.scale * self._apply(v)
+
+    def solve(self, v: Floats) -> Floats:
+        """Σ⁻¹v, for v of shape (d,) or (d, k)."""
+        return self._solve(v) / self.scale
+
+    def color(self, Z: Floats) -> Floats:
+        """Z·Lᵀ with LLᵀ = Σ: white rows of shape (n, d) in, rows of covariance Σ out."""
+        return np.sqrt(self.scale) * self._color(Z)
+
+    def norm(self, w: Floats) -> float:
+        """‖w‖_Σ = √(wᵀΣw)."""
+        return float(np.sqrt(w @ self.apply(w)))
+
+
+@dataclass(frozen=True)
+class IdentityCovariance(Covariance):
+    """Σ = variance · I, with variance 1/d unless given.
+
+    Examples
+    --------
+    >>> IdentityCovariance(4).norm(np.ones(4))
+    1.0
+    """
+
+    d: int
+    variance: float | None = None
+
+    def _apply(self, v: Floats) -> Floats:
+        return v
+
+    def _solve(self, v: Floats) -> Floats:
+        return v
+
+    def _color(self, Z: Floats) -> Floats:
+        return Z
+
+
+@dataclass(frozen=True)
+class AutoregressiveCovariance(Covariance):
+    """Σ_kl = variance · ρ^|k−l|, with variance 1/d unless given; every product is O(d).
+
+    Examples
+    --------
+    >>> AutoregressiveCovariance(2, rho=0.5, variance=1.0).matrix()
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+
+    d: int
+    rho: float = 0.5
+    variance: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not -1 < self.rho < 1:
+            raise ValueError(f"rho must lie strictly between -1 and 1; got {self.rho!r}")
+
+    def _accumulate(self, v: Floats, axis: int) -> Floats:
+        # The recursion out_k = ρ·out_{k−1} + v_k.
+        return lfilter([1.0], [1.0, -self.rho], v, axis=axis)
+
+    def _apply(self, v: Floats) -> Floats:
+        # One pass from each end; together they count the diagonal twice.
+        return self._accumulate(v, 0) + self._accumulate(v[::-1], 0)[::-1] - v
+
+    def _solve(self, v: Floats) -> Floats:
+        # The inverse of an AR(1) covariance is tridiagonal.
+        out = (1 + self.rho**2) * v
+        out[1:] -= self.rho * v[:-1]
+        out[:-1] -= self.rho * v[1:]
+        # An end has one neighbour only, so its diagonal entry is 1; when d = 1 the one entry
+        # is both ends.
+        out[0] -= self.rho**2 * v[0]
+        out[-1] -= self.rho**2 * v[-1]
+        return out / (1 - self.rho**2)
+
+    def _color(self, Z: Floats) -> Floats:
+        # x_k = ρ·x_{k−1} + √(1−ρ²)·z_k, started in stationarity. The paper colours non-Gaussian
+        # entries by the symmetric root Σ^{1/2}; this is the Cholesky root, another law for
+        # those but the same covariance, and O(nd) to apply.
+        innovations = np.sqrt(1 - self.rho**2) * Z
+        innovations[:, 0] = Z[:, 0]
+        return self._accumulate(innovations, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class SpikedCovariance(Covariance):
+    """Σ = variance · (I + Σ_j s_j u_j u_jᵀ), u_j random orthonormal, variance 1/d unless given.
+
+    Examples
+    --------
+    >>> covariance = SpikedCovariance(50, spikes=(9.0, 4.0), variance=1.0, random_state=0)
+    >>> np.linalg.eigvalsh(covariance.matrix())[-3:].round(6)
+    array([ 1.,  5., 10.])
+    """
+
+    d: int
+    spikes: tuple[float, ...] = (10.0,)
+    variance: float | None = None
+    random_state: Seed = None
+    directions: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.spikes) > self.d or not all(-1 < s < np.inf for s in self.spikes):
+            raise ValueError(
+                f"spikes must hold at most d={self.d} finite numbers above -1"
+                f" (an eigenvalue is 1 + spike); got {self.spikes!r}"
+            )
+        rng = np.random.default_rng(self.random_state)
+        gaussian = rng.standard_normal((self.d, len(self.spikes)))
+        object.__setattr__(self, "directions", np.linalg.qr(gaussian)[0])
+
+    def _power(self, v: Floats, exponent: float) -> Floats:
+        # C^exponent·v: off the spiked directions C is the identity, whatever the exponent.
+        gain = (1 + np.asarray(self.spikes, dtype=float)) ** exponent - 1
+        return v + (self.directions * gain) @ (self.directions.T @ v)
+
+    def _apply(self, v: Floats) -> Floats:
+        return self._power(v, 1.0)
+
+    def _solve(self, v: Floats) -> Floats:
+        return self._power(v, -1.0)
+
+    def _color(self, Z: Floats) -> Floats:
+        return self._power(Z.T, 0.5).T
+
+
+@dataclass(frozen=True, eq=False)
+class GivenCovariance(Covariance):
+    """Σ = variance · base; ``variance=1.0`` takes ``base`` as it is, the default divides by d.
+
+    Examples
+    --------
+    >>> GivenCovariance(np.diag([1.0, 4.0]), variance=1.0).norm(np.array([0.0, 1.0]))
+    2.0
+    """
+
+    base: Floats
+    variance: float | None = None
+    d: int = field(init=False)
+    factor: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        base = np.array(self.base, dtype=float)
+        if base.ndim != 2 or base.shape[0] != base.shape[1] or base.size == 0:
+            raise ValueError(f"base must be a square matrix; got shape {base.shape}")
+        asymmetry = np.abs(base - base.T).max()
+        # The negated comparison also catches entries that are not finite.
+        if not asymmetry <= 1e-10 * np.abs(base).max() < np.inf:
+            raise ValueError(
+                f"base must be finite and symmetric; its largest asymmetry is {asymmetry:.3g}"
+                " (pass (base + base.T) / 2)"
+            )
+        try:
+            factor = np.linalg.cholesky(base)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                "base must be positive definite; add a small multiple of the identity"
+            ) from error
+        for name, value in {"base": base, "d": len(base), "factor": factor}.items():
+            object.__setattr__(self, name, value)
+        super().__post_init__()
+
+    def _apply(self, v: Floats) -> Floats:
+        return self.base @ v
+
+    def _solve(self, v: Floats) -> Floats:
+        return cho_solve((self.factor, True), v)
+
+    def _color(self, Z: Floats) -> Floats:
+        return Z @ self.factor.T
