@@ -45,8 +45,8 @@ OBSERVABLE_ROUNDING = 1.3
 # Routes further apart than this many standard errors do not measure the same thing.
 DISAGREEMENT = 3.0
 SMALL_COSINE = 0.05
-# A cosine that is uncertain by this much is no estimate.
-LARGEST_ERROR = 0.5
+# A cosine lies within [-1, 1]; one that is uncertain by this much is no estimate.
+LARGEST_ERROR = 1.0
 
 
 class AngleError(ValueError):
