@@ -26,8 +26,9 @@ from angcal.observables import Observables
 from angcal.reading import LinearHead, read_fitted, unwrap
 
 SMALLEST_SAMPLE = 5
-# Scores that still have this share of their spread to move are not those of the optimum.
-LARGEST_DISTANCE = 0.01
+# Scores that still have this share of their spread to move are not those of the optimum. Under a
+# weak penalty twice as much already moves the angle by a good part of its standard error.
+LARGEST_DISTANCE = 0.02
 # Copies of rows bias leave-one-out scores where they are common and the fit follows single rows.
 LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.05, 0.1
 ARRAY_RULES: dict[str, Any] = {
