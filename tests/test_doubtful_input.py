@@ -31,7 +31,7 @@ def base(**options):
 @pytest.mark.parametrize("calibrator", [AngularCalibratedClassifier, ScoreCalibratedClassifier])
 def test_copies_of_rows_are_noticed(calibrator):
     X, y = np.repeat(DATA.X, 3, axis=0), np.repeat(DATA.y, 3)
-    with pytest.warns(RepeatedRowsWarning, match="600 of 900 rows"):
+    with pytest.warns(RepeatedRowsWarning, match="900 of 900 rows"):
         calibrator(base(C=100.0)).fit(X, y)
 
 

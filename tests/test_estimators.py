@@ -299,6 +299,7 @@ def test_the_fallback_weighs_rows():
     assert_allclose(positive(classifier, X), 21 / 42)
 
 
+@pytest.mark.filterwarnings("ignore:No signal:angcal.AngleWarning")
 def test_three_rows_of_a_class_are_enough():
     classifier = AngularCalibratedClassifier().fit(*rare_class(3))
     assert classifier.angle_.method == "loo"

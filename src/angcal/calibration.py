@@ -46,7 +46,7 @@ from angcal.prediction import CalibratedCurve, ConstantCurve
 
 SMALLEST_CLASS = 3
 # Leave-one-out scores contradict a centre or a spread when they are this far from it.
-LARGEST_OFF_CENTER, LARGEST_SPREAD_RATIO = 0.5, 2.0
+LARGEST_OFF_CENTER, LARGEST_SPREAD_RATIO = 0.5, 3.0
 ANGLE_METHODS = ("auto", "observable", "loo")
 
 
@@ -126,13 +126,14 @@ def _warn_about_scores(observables: Observables, case_weights: Floats, scale: Sc
             AngleWarning,
             stacklevel=4,
         )
-    measured_elsewhere = scale.source != "leave-one-out scores"
     ratio = scale.norm / max(spread, np.finfo(float).tiny)
-    if measured_elsewhere and not 1 / LARGEST_SPREAD_RATIO <= ratio <= LARGEST_SPREAD_RATIO:
+    plausible = 1.0 / LARGEST_SPREAD_RATIO <= ratio <= LARGEST_SPREAD_RATIO
+    # A pool is compared with X column by column; a covariance has only its scores to be judged by.
+    if scale.source == "covariance" and not plausible:
         warnings.warn(
-            f"By the {scale.source} the scores should have a standard deviation of "
-            f"{scale.norm:.3g}, but leave-one-out scores have {spread:.3g}. The {scale.source} "
-            "must describe the features as the linear model sees them, after any scaling.",
+            f"By the covariance the scores should have a standard deviation of {scale.norm:.3g}, "
+            f"but leave-one-out scores have {spread:.3g}. The covariance must be that of the "
+            "features as the linear model sees them, after any scaling.",
             AngleWarning,
             stacklevel=4,
         )
@@ -236,6 +237,14 @@ class _Evidence:
     def _from_labels_alone(self, note: str) -> tuple[Angle, Link]:
         """Joint fit without Σ⁻¹; the interval says how little it knows of the angle itself."""
         estimate = self._estimate_link(None)
+        if estimate.cosine == 0:
+            note = "leave-one-out scores rank the labels no better than chance"
+            warnings.warn(
+                f"No signal found: {note}, so every row gets about the prevalence. If the weights "
+                "come from elsewhere, check the order of the classes.",
+                AngleWarning,
+                stacklevel=5,
+            )
         information = loo_information(
             self.observables,
             self.fit.labels,

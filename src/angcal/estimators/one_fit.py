@@ -30,7 +30,7 @@ SMALLEST_SAMPLE = 5
 # weak penalty twice as much already moves the angle by a good part of its standard error.
 LARGEST_DISTANCE = 0.02
 # Copies of rows bias leave-one-out scores where they are common and the fit follows single rows.
-LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.05, 0.1
+LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.25, 0.1
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -202,20 +202,22 @@ def _check_classes(trained: Any, classes: np.ndarray) -> None:
 def warn_about_repeats(X: Matrix, observables: Observables) -> None:
     """Warn if leaving one row out leaves its copies in, where that matters.
 
-    Copies are harmless when each row has little leverage. Rows are told apart by one random
-    projection: equal rows have equal ones, up to rounding.
+    Copies are harmless when the fit does not follow single rows, or only the copied ones have no
+    leverage (rows of zeros). Rows are told apart by one random projection: equal rows have equal
+    ones, up to rounding.
     """
-    if observables.degrees_of_freedom < LARGEST_FIT_SHARE * observables.n_samples:
+    followed = observables.leverages * observables.curvatures
+    if followed.sum() < LARGEST_FIT_SHARE * observables.n_samples:
         return
-    direction = np.random.default_rng(0).normal(size=X.shape[1])
-    marks = np.asarray(X @ direction, dtype=np.float64)
+    marks = np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]), dtype=np.float64)
     grid = 1e-9 * max(float(np.abs(marks).max()), np.finfo(float).tiny)
-    repeats = len(marks) - len(np.unique(np.round(marks / grid)))
-    if repeats > LARGEST_REPEATED_SHARE * len(marks):
+    _, group, sizes = np.unique(np.round(marks / grid), return_inverse=True, return_counts=True)
+    repeated = sizes[group] > 1
+    if followed[repeated].sum() > LARGEST_REPEATED_SHARE * followed.sum():
         warnings.warn(
-            f"{repeats} of {len(marks)} rows of X repeat another row. Leaving a row out leaves its "
-            "copies in, so probabilities will be too confident. Drop the copies, or give each "
-            "distinct row a sample_weight.",
+            f"{int(repeated.sum())} of {len(marks)} rows of X have exact copies. Leaving a row out "
+            "leaves its copies in, so probabilities will be too confident. Drop the copies, or "
+            "give each distinct row a sample_weight.",
             RepeatedRowsWarning,
             stacklevel=3,
         )
