@@ -298,8 +298,6 @@ def test_a_covariance_in_other_units_warns(factor):
     sigma = factor**2 * DATA.covariance.matrix()
     with pytest.warns(AngleWarning, match="By the covariance the scores should have a standard"):
         decide(angle="loo", covariance=sigma)
-    with pytest.warns(AngleWarning, match="By the pool the scores should have a standard"):
-        decide(angle="loo", pool=factor * POOL)
 
 
 # ------------------------------------------------------------------ seen from outside
