@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.covariance import LedoitWolf
@@ -38,8 +40,12 @@ def test_copies_of_rows_are_noticed(calibrator):
 def test_copies_do_not_matter_with_many_labels_per_feature():
     """Five binary columns repeat by nature; with tiny leverages there is nothing to warn of."""
     rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 2, (500, 5)).astype(float), rng.integers(0, 2, 500)
-    AngularCalibratedClassifier(base()).fit(X, y)
+    X = rng.integers(0, 2, (500, 5)).astype(float)
+    y = (rng.random(500) < 0.2 + 0.6 * X[:, 0]).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRowsWarning)
+        clf = AngularCalibratedClassifier(base()).fit(X, y)
+    assert np.ptp(clf.predict_proba(X)[:, 1]) > 0.4
 
 
 @pytest.mark.parametrize("factor", [0.01, 100.0])
