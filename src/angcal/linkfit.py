@@ -33,9 +33,6 @@ NOISE_LEVELS = np.geomspace(0.05, 20.0, 9)
 # Spacing 0.1 of the curve's own width: the cubic table is good to 1e-7, far below what labels see.
 TABLE_REACH, TABLE_NODES = 30.0, 601
 SMALLEST_COSINE_ERROR = 5e-3
-# The labels speak of the angle alone through the tails of the assumed family and through coupled
-# scores; against an angle from elsewhere, that evidence counts a quarter.
-SHAPE_DOUBT = 0.5
 # Weights at the optimum of their own fit do not point away from the truth by more than noise, but
 # leave-one-out scores without signal do: each row's absence tilts the fit against its label. A
 # negative slope is therefore read as none, unless an angle from elsewhere says that it is one.
@@ -120,7 +117,7 @@ class _Problem:
         value = 0.5 * off**2
         gradient = off / width * slope / scale**2
         if self.known is not None:
-            error = max(self.known.standard_error * SHAPE_DOUBT, SMALLEST_COSINE_ERROR)
+            error = max(self.known.standard_error, SMALLEST_COSINE_ERROR)
             gap = (slope / scale - self.known.cosine) / error
             value += 0.5 * gap**2
             gradient += gap / error * noise**2 / scale**3
