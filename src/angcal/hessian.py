@@ -101,8 +101,6 @@ class PenalizedHessian:
     """
 
     side: str
-    n_rows: int
-    n_columns: int
     engine: Any
 
     def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
@@ -156,7 +154,7 @@ def factorize(
             "Add a ridge penalty."
         )
     engine: Any = _Dual(*common) if dual_is_smaller else _Primal(*common)
-    return PenalizedHessian("dual" if dual_is_smaller else "primal", n, len(columns), engine)
+    return PenalizedHessian("dual" if dual_is_smaller else "primal", engine)
 
 
 def _restrict(curvature: Any, columns: np.ndarray) -> Floats:
