@@ -1,0 +1,148 @@
+"""``angcal reproduce``: run what is asked for, then draw and summarise it from its CSV files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from angcal.reproduce.experiment import Result
+from angcal.reproduce.figures import RC, save_figure
+from angcal.reproduce.runner import read_tables, run_experiment
+from angcal.reproduce.store import StoreError, write_text
+
+FULL_FOLDER, QUICK_FOLDER = Path("reproduce"), Path("reproduce-quick")
+DESCRIPTION = """\
+Re-run the simulated study of Li & Sur (NeurIPS 2025) from its seed: rows to CSV files, pictures
+and tables from the CSV files. A run that was stopped, however rudely, goes on where it was; a
+result whose rows are all there is only drawn again.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line of ``angcal reproduce``."""
+    parser.description = DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="NAME", help="results; all when none is named")
+    parser.add_argument("--list", action="store_true", help="name the results and stop")
+    parser.add_argument(
+        "--quick", action="store_true", help="a smaller version of everything, in minutes"
+    )
+    parser.add_argument(
+        "--jobs", type=_jobs, default=1, help="processes; -1 is one per core (default: 1)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help=f"folder of the files (default: {FULL_FOLDER}, or {QUICK_FOLDER} with --quick)",
+    )
+    parser.add_argument("--seed", type=_seed, help="another seed than the committed one")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier rows and start over")
+
+
+def _jobs(text: str) -> int:
+    number = int(text)
+    if number < -1 or number == 0:
+        raise argparse.ArgumentTypeError("a number of processes from 1 up, or -1 for one per core")
+    return number
+
+
+def _seed(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("a seed is a number from 0 up")
+    return number
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Carry out a parsed command line; returns the exit code."""
+    missing = _missing_packages()
+    if missing:
+        print(
+            f"angcal reproduce needs {' and '.join(missing)}; run: pip install 'angcal[cli]'",
+            file=sys.stderr,
+        )
+        return 3
+    from angcal.reproduce.catalogue import RESULTS
+
+    if options.list:
+        width = max(map(len, RESULTS))
+        print("\n".join(f"{name:<{width}}  {result.title}" for name, result in RESULTS.items()))
+        return 0
+    unknown = [name for name in options.names if name not in RESULTS]
+    if unknown:
+        print(
+            f"there is no result called {', '.join(unknown)}; angcal reproduce --list names them",
+            file=sys.stderr,
+        )
+        return 2
+    results = [RESULTS[name] for name in options.names or RESULTS]
+    try:
+        reproduce(
+            results,
+            folder=options.out or (QUICK_FOLDER if options.quick else FULL_FOLDER),
+            quick=options.quick,
+            jobs=options.jobs,
+            fresh=options.fresh,
+            seed=options.seed,
+        )
+    except StoreError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _missing_packages() -> list[str]:
+    from importlib.util import find_spec
+
+    return [name for name in ("matplotlib", "pandas", "tqdm") if find_spec(name) is None]
+
+
+def reproduce(
+    results: Sequence[Result],
+    *,
+    folder: Path,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    seed: int | None = None,
+) -> None:
+    """Run the experiments of the results, each once, and present every result.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    folder : Path
+        Where the files go.
+    quick : bool
+        Take the small settings.
+    jobs, fresh
+        As in `run_experiment`.
+    seed : int or None
+        In place of the committed one.
+    """
+    settings: dict[str, Any] = {}
+    for result in results:
+        experiment = result.experiment
+        if experiment.name not in settings:
+            chosen = experiment.quick if quick else experiment.full
+            chosen = chosen if seed is None else replace(chosen, seed=seed)
+            run_experiment(experiment, chosen, folder, jobs=jobs, fresh=fresh)
+            settings[experiment.name] = chosen
+        print(present(result, settings[experiment.name], folder), flush=True)
+
+
+def present(result: Result, settings: Any, folder: Path) -> str:
+    """Write picture and summary of a result from its CSV files; returns what to print."""
+    import matplotlib as mpl
+
+    frames = read_tables(result.experiment, settings, folder)
+    summary = result.summarise(frames, settings).strip() + "\n"
+    with mpl.rc_context(RC):
+        pictures = save_figure(result.draw(frames, settings), folder / result.name)
+    write_text(folder / f"{result.name}.md", summary)
+    files = ", ".join(str(path) for path in pictures)
+    return f"{result.name}: {result.title}\n\n{summary}\n{files}\n"

@@ -1,0 +1,67 @@
+"""What the pictures share: styles told apart without colour, and files written whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from angcal.displays import STYLES
+
+FULL_WIDTH = 7.2
+"""Inches; the text width of a page."""
+TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+# One look per method in every picture: colour, marker, dash of `angcal.displays.STYLES`.
+LOOKS: dict[str, tuple[str, str, Any]] = {
+    "uncalibrated": STYLES[1],
+    "angular": STYLES[0],
+    "angular, true angle": STYLES[6],
+    "angular, observable": STYLES[0],
+    "angular, leave-one-out": STYLES[5],
+    "angular, both": STYLES[0],
+    "Platt 100": STYLES[2],
+    "Platt 20000": STYLES[3],
+}
+
+RC = {
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.4,
+    "svg.hashsalt": "angcal",
+    "svg.fonttype": "path",
+}
+"""Set around drawing and saving; with fixed ids and no date the same picture is the same file."""
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure that no global state knows of, laid out without overlaps."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def letter(axes: Any) -> None:
+    """Name the panels a, b, c, … in bold."""
+    for ax, name in zip(axes, "abcdefghijklmnop", strict=False):
+        ax.set_title(name, loc="left", fontweight="bold")
+
+
+def save_figure(figure: Any, stem: Path) -> list[Path]:
+    """Write ``stem.png`` and ``stem.svg``, each under another name first."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):
+        target = stem.with_name(stem.name + suffix)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+        try:
+            figure.savefig(unfinished, format=suffix[1:], dpi=200, metadata=metadata)
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        written.append(target)
+    return written

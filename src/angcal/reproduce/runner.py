@@ -1,0 +1,92 @@
+"""Run the pending trials of an experiment on several processes, and read its tables back."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from angcal.reproduce.experiment import Experiment, Frames, Tables, Trial
+from angcal.reproduce.store import Store
+
+
+def trial_generator(seed: int, *labels: Any) -> np.random.Generator:
+    """A generator that depends on the seed and on what it is for, never on the order of trials."""
+    key = zlib.crc32(repr(labels).encode())
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))
+
+
+def run_experiment(
+    experiment: Experiment, settings: Any, folder: Path, *, jobs: int = 1, fresh: bool = False
+) -> None:
+    """Run whatever earlier runs have left undone.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    settings
+        ``experiment.full`` or ``experiment.quick``, perhaps with another seed.
+    folder : Path
+    jobs : int
+        Processes, as in joblib; -1 is one per core.
+    fresh : bool
+        Delete earlier rows first.
+    """
+    store = Store(folder, experiment, settings)
+    if fresh:
+        store.clear()
+    trials = experiment.trials(settings)
+    with store.opened():
+        pending = store.pending
+        if not pending:
+            return
+        work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            joblib.delayed(_run_one)(experiment.run, settings, trials[index], index)
+            for index in pending
+        )
+        with _progress(experiment.name, len(trials), len(pending)) as bar:
+            for index, tables in work:
+                store.add(index, tables)
+                bar.update()
+
+
+def _run_one(run: Any, settings: Any, trial: Trial, index: int) -> tuple[int, Tables]:
+    # With one BLAS thread each, processes do not fight for cores, and sums are made in the same
+    # order whatever the number of processes.
+    with threadpool_limits(limits=1):
+        return index, run(settings, trial)
+
+
+def _progress(name: str, total: int, pending: int) -> Any:
+    """A bar with the time left, on a terminal only."""
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total,
+        initial=total - pending,
+        desc=name,
+        unit="trial",
+        disable=None,
+        smoothing=0.05,
+        dynamic_ncols=True,
+    )
+
+
+def read_tables(experiment: Experiment, settings: Any, folder: Path) -> Frames:
+    """The finished tables as data frames."""
+    import pandas as pd
+
+    store = Store(folder, experiment, settings)
+    return {
+        table: pd.read_csv(
+            store.path(table),
+            float_precision="round_trip",
+            keep_default_na=False,
+            na_values=["nan"],
+        )
+        for table in experiment.tables
+    }
