@@ -34,6 +34,7 @@ from angcal.angle import (
 from angcal.covariance import precision, score_scale
 from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
+from angcal.reproduce.paper_formula import paper_inner_product
 from angcal.simulation import simulate, simulate_labels
 
 LINK, STRENGTH = Logit(3.0, 1.0), 0.5
@@ -91,16 +92,9 @@ def load(name: str) -> np.ndarray | None:
 
 def paper_angle(fit: LinearFit, inverse, norm: float, sign: float) -> Angle:
     """The paper's eq. (bellec) as printed, but for γ̂ and the finite-pool factor."""
-    o, n = observe(fit), fit.shape[0]
-    along, squares = inverse.products(fit.X, None, o.residuals)
-    factor = inverse.rank / squares.mean() if inverse.estimated else 1.0
-    u, psi, v = o.linear_scores, o.residuals, o.v
-    loo = u - o.gamma * psi
-    numerator = v * np.mean(loo**2) + np.mean(psi * u) - o.gamma * o.residual_variance
-    square = factor * float(psi @ along) / n**2 + 2 * v * np.mean(psi * u)
-    square += v**2 * np.mean(loo**2) - inverse.rank / n * o.residual_variance
-    cosine = numerator / np.sqrt(square) / norm if square > 0 else 0.0
-    return make_angle(sign * abs(cosine), 0.0, 0.0, "paper", "", 0.95)
+    inner = paper_inner_product(observe(fit), fit, inverse, deflate=inverse.estimated)
+    cosine = np.nan_to_num(inner) / norm  # no estimate counts as 0
+    return make_angle(sign * cosine, 0.0, 0.0, "paper", "", 0.95)
 
 
 def angles(fit: LinearFit, covariance, pool) -> dict[str, Angle]:

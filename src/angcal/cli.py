@@ -17,7 +17,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="angcal",
         description="Calibrated probabilities for linear classifiers when features rival labels.",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND")
     study = commands.add_parser("reproduce", help="re-run the paper's simulated study")
     reproduce.add_arguments(study)
     study.set_defaults(execute=reproduce.execute)
@@ -38,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 done, 1 failed with a reason printed, 2 wrong usage, 3 a package is missing,
         130 interrupted.
     """
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if "execute" not in options:
+        parser.print_help(sys.stderr)
+        return 2
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:

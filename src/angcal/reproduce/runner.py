@@ -37,10 +37,8 @@ def run_experiment(
         Delete earlier rows first.
     """
     store = Store(folder, experiment, settings)
-    if fresh:
-        store.clear()
     trials = experiment.trials(settings)
-    with store.opened():
+    with store.opened(fresh=fresh):
         pending = store.pending
         if not pending:
             return
@@ -82,11 +80,6 @@ def read_tables(experiment: Experiment, settings: Any, folder: Path) -> Frames:
 
     store = Store(folder, experiment, settings)
     return {
-        table: pd.read_csv(
-            store.path(table),
-            float_precision="round_trip",
-            keep_default_na=False,
-            na_values=["nan"],
-        )
+        table: pd.read_csv(store.path(table), keep_default_na=False, na_values=["nan"])
         for table in experiment.tables
     }
