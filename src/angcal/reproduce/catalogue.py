@@ -4,5 +4,18 @@ from __future__ import annotations
 
 from angcal.reproduce.draw_figures import RESULTS as NUMBERS
 from angcal.reproduce.experiment import Result
+from angcal.reproduce.phase_figures import PHASE_DIAGRAM, PHASE_WINNERS
+from angcal.reproduce.sign_bound import SIGN_BOUND
+from angcal.reproduce.theorem_figures import BREGMAN, CALIBRATION_ERROR
 
-RESULTS: dict[str, Result] = {result.name: result for result in (*NUMBERS,)}
+RESULTS: dict[str, Result] = {
+    result.name: result
+    for result in (
+        *NUMBERS,
+        CALIBRATION_ERROR,
+        BREGMAN,
+        SIGN_BOUND,
+        PHASE_DIAGRAM,
+        PHASE_WINNERS,
+    )
+}
