@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import linalg, sparse, stats
 
 from angcal.links import Logit, Probit
 from angcal.simulation import (
@@ -18,6 +18,7 @@ from angcal.simulation import (
     simulate,
     simulate_labels,
 )
+from angcal.simulation.designs import white_rows
 
 PAPER_LINK = Logit(scale=3.0, offset=1.0)
 D = 7
@@ -38,6 +39,7 @@ COVARIANCES = {
     "no spike": SpikedCovariance(D, spikes=(), random_state=0),
     "given": GivenCovariance(random_positive_definite(D)),
     "given, variance 1": GivenCovariance(random_positive_definite(D), variance=1.0),
+    "given, symmetric": GivenCovariance(random_positive_definite(D), root="symmetric"),
 }
 every_covariance = pytest.mark.parametrize("covariance", COVARIANCES.values(), ids=COVARIANCES)
 
@@ -82,6 +84,24 @@ class TestCovariances:
         np.testing.assert_array_equal(white, np.eye(covariance.d))
 
     @every_covariance
+    def test_loadings_are_the_colours_of_directions(self, covariance):
+        rng = np.random.default_rng(2)
+        white = rng.standard_normal((5, covariance.d))
+        for v in (rng.standard_normal(covariance.d), rng.standard_normal((covariance.d, 3))):
+            before = v.copy()
+            np.testing.assert_allclose(
+                white @ covariance.loadings(v), covariance.color(white) @ v, atol=1e-12
+            )
+            np.testing.assert_array_equal(v, before)
+
+    def test_roots_differ_for_the_same_covariance(self):
+        base = random_positive_definite(D)
+        symmetric = GivenCovariance(base, variance=1.0, root="symmetric").color(np.eye(D))
+        np.testing.assert_allclose(symmetric, linalg.sqrtm(base), atol=1e-10)
+        cholesky = GivenCovariance(base, variance=1.0).color(np.eye(D))
+        np.testing.assert_allclose(cholesky, np.linalg.cholesky(base).T)
+
+    @every_covariance
     def test_coloured_rows_have_the_covariance(self, covariance):
         n = 40_000
         rows = covariance.color(np.random.default_rng(5).standard_normal((n, covariance.d)))
@@ -116,6 +136,7 @@ class TestCovariances:
             (lambda: GivenCovariance(np.array([[1.0, np.nan], [np.nan, 1.0]])), "symmetric"),
             (lambda: GivenCovariance(np.array([[1.0, 2.0], [2.0, 1.0]])), "positive definite"),
             (lambda: GivenCovariance(np.eye(2), variance=-1.0), "variance must be positive"),
+            (lambda: GivenCovariance(np.eye(2), root="qr"), "root must be .*got 'qr'"),
         ],
     )
     def test_bad_arguments_are_named(self, make, message):
@@ -356,6 +377,30 @@ class TestAgainstAFittedScore:
         monkeypatch.setattr("angcal.simulation.model._ENTRIES_PER_CHUNK", 10 * 40)
         chunked = data.fresh_scores(coef, 103, random_state=1)
         np.testing.assert_allclose(chunked, whole, rtol=1e-12)
+
+    @pytest.mark.parametrize("root", ["cholesky", "symmetric"])
+    @pytest.mark.parametrize("design", ["rademacher", "uniform", "student"])
+    def test_fresh_scores_are_those_of_coloured_rows(self, design, root):
+        covariance = GivenCovariance(random_positive_definite(9), root=root)
+        data = simulate(
+            3,
+            link=PAPER_LINK,
+            covariance=covariance,
+            design=design,
+            mean=np.ones(9),
+            random_state=0,
+        )
+        coef = np.arange(9.0)
+        scores, signal = data.fresh_scores(coef, 20, random_state=np.random.default_rng(4))
+        rows = data.pool(20, random_state=np.random.default_rng(4))
+        np.testing.assert_allclose(scores, rows @ coef, atol=1e-12)
+        np.testing.assert_allclose(signal, (rows - 1.0) @ data.weights, atol=1e-12)
+
+    def test_rademacher_entries_are_fair_choices(self):
+        choices = np.random.default_rng(5).choice(np.array([-1.0, 1.0]), (6, 7))
+        np.testing.assert_array_equal(
+            white_rows("rademacher", 6, 7, 5.0, np.random.default_rng(5)), choices
+        )
 
     @pytest.mark.parametrize(("design", "d"), [("gaussian", 40), ("rademacher", 400)])
     def test_calibrated_curve_is_the_binned_frequency(self, design, d):

@@ -17,7 +17,7 @@ class Covariance(ABC):
     """Σ = variance · C, described by what it does to vectors rather than by its d² entries.
 
     ``variance=None`` stands for 1/d, which keeps ‖x‖² of order one as d grows. A subclass says
-    what C does in ``_apply``, ``_solve`` and ``_color``.
+    what C does in ``_apply``, ``_solve``, ``_color`` and ``_load``.
 
     Examples
     --------
@@ -44,6 +44,9 @@ class Covariance(ABC):
     @abstractmethod
     def _color(self, Z: Floats) -> Floats: ...
 
+    @abstractmethod
+    def _load(self, v: Floats) -> Floats: ...
+
     @property
     def scale(self) -> float:
         """The factor in front of C: ``variance``, or 1/d where that is None."""
@@ -64,6 +67,10 @@ class Covariance(ABC):
     def color(self, Z: Floats) -> Floats:
         """Z·Lᵀ with LLᵀ = Σ: white rows of shape (n, d) in, rows of covariance Σ out."""
         return np.sqrt(self.scale) * self._color(Z)
+
+    def loadings(self, v: Floats) -> Floats:
+        """Lᵀv, for v of shape (d,) or (d, k): ``color(Z) @ v`` is ``Z @ loadings(v)``."""
+        return np.sqrt(self.scale) * self._load(v)
 
     def norm(self, w: Floats) -> float:
         """‖w‖_Σ = √(wᵀΣw)."""
@@ -91,6 +98,9 @@ class IdentityCovariance(Covariance):
 
     def _color(self, Z: Floats) -> Floats:
         return Z
+
+    def _load(self, v: Floats) -> Floats:
+        return v
 
 
 @dataclass(frozen=True)
@@ -133,12 +143,18 @@ class AutoregressiveCovariance(Covariance):
         return out / (1 - self.rho**2)
 
     def _color(self, Z: Floats) -> Floats:
-        # x_k = ρ·x_{k−1} + √(1−ρ²)·z_k, started in stationarity. The paper colours non-Gaussian
-        # entries by the symmetric root Σ^{1/2}; this is the Cholesky root, another law for
-        # those but the same covariance, and O(nd) to apply.
+        # x_k = ρ·x_{k−1} + √(1−ρ²)·z_k, started in stationarity: the Cholesky root, O(nd) to
+        # apply. Non-Gaussian entries have another law under the symmetric root, for which there is
+        # GivenCovariance(..., root="symmetric").
         innovations = np.sqrt(1 - self.rho**2) * Z
         innovations[:, 0] = Z[:, 0]
         return self._accumulate(innovations, 1)
+
+    def _load(self, v: Floats) -> Floats:
+        # The transpose of the recursion runs from the other end.
+        loaded = self._accumulate(v[::-1], 0)[::-1].copy()
+        loaded[1:] *= np.sqrt(1 - self.rho**2)
+        return loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +199,23 @@ class SpikedCovariance(Covariance):
     def _color(self, Z: Floats) -> Floats:
         return self._power(Z.T, 0.5).T
 
+    def _load(self, v: Floats) -> Floats:
+        return self._power(v, 0.5)
+
 
 @dataclass(frozen=True, eq=False)
 class GivenCovariance(Covariance):
     """Σ = variance · base; ``variance=1.0`` takes ``base`` as it is, the default divides by d.
+
+    Parameters
+    ----------
+    base
+        A positive definite matrix.
+    variance
+        The factor in front of it; 1/d when None.
+    root
+        L that colours white rows: ``"cholesky"``, or ``"symmetric"`` for Σ^½. Gaussian rows have
+        the same law either way, others do not.
 
     Examples
     --------
@@ -196,10 +225,14 @@ class GivenCovariance(Covariance):
 
     base: Floats
     variance: float | None = None
+    root: str = "cholesky"
     d: int = field(init=False)
     factor: Floats = field(init=False, repr=False)
+    coloring: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.root not in ("cholesky", "symmetric"):
+            raise ValueError(f"root must be 'cholesky' or 'symmetric'; got {self.root!r}")
         base = np.array(self.base, dtype=float)
         if base.ndim != 2 or base.shape[0] != base.shape[1] or base.size == 0:
             raise ValueError(f"base must be a square matrix; got shape {base.shape}")
@@ -216,7 +249,9 @@ class GivenCovariance(Covariance):
             raise ValueError(
                 "base must be positive definite; add a small multiple of the identity"
             ) from error
-        for name, value in {"base": base, "d": len(base), "factor": factor}.items():
+        coloring = factor if self.root == "cholesky" else _symmetric_root(base)
+        derived = {"base": base, "d": len(base), "factor": factor, "coloring": coloring}
+        for name, value in derived.items():
             object.__setattr__(self, name, value)
         super().__post_init__()
 
@@ -227,4 +262,14 @@ class GivenCovariance(Covariance):
         return cho_solve((self.factor, True), v)
 
     def _color(self, Z: Floats) -> Floats:
-        return Z @ self.factor.T
+        return Z @ self.coloring.T
+
+    def _load(self, v: Floats) -> Floats:
+        return self.coloring.T @ v
+
+
+def _symmetric_root(matrix: Floats) -> Floats:
+    """The positive definite R with R·R = matrix."""
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    # Cholesky has succeeded, so an eigenvalue below zero is rounding.
+    return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T

@@ -138,11 +138,18 @@ class Simulation:
         if self.design in ("gaussian", "elliptical"):
             pairs = self._gaussian_pairs(coef, n, rng)
         else:
-            directions = np.column_stack([coef, self.weights])
-            chunk = max(1, _ENTRIES_PER_CHUNK // self.covariance.d)
-            sizes = [min(chunk, n - start) for start in range(0, n, chunk)]
-            pairs = np.concatenate([self._centered(size, rng) @ directions for size in sizes])
+            pairs = self._coloured_pairs(coef, n, rng)
         return pairs[:, 0] + (coef @ self.mean + intercept), pairs[:, 1]
+
+    def _coloured_pairs(self, coef: Floats, n: int, rng: np.random.Generator) -> Floats:
+        # (Z·Lᵀ)v = Z·(Lᵀv): the two directions are coloured once, rather than every row.
+        d = self.covariance.d
+        loadings = self.covariance.loadings(np.column_stack([coef, self.weights]))
+        chunk = max(1, _ENTRIES_PER_CHUNK // d)
+        sizes = [min(chunk, n - start) for start in range(0, n, chunk)]
+        return np.concatenate(
+            [white_rows(self.design, size, d, self.degrees, rng) @ loadings for size in sizes]
+        )
 
     def _gaussian_pairs(self, coef: Floats, n: int, rng: np.random.Generator) -> Floats:
         # Score and signal are jointly normal given the radius, so two normals a row suffice.
