@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from angcal.reproduce.draw_figures import RESULTS as NUMBERS
+from angcal.reproduce.errata_figures import RESULTS as ERRATA
 from angcal.reproduce.experiment import Result
 from angcal.reproduce.panel_figures import (
     CONVERGENCE,
@@ -25,6 +26,7 @@ RESULTS: dict[str, Result] = {
         CALIBRATION_ERROR,
         BREGMAN,
         SIGN_BOUND,
+        *ERRATA,
         PHASE_DIAGRAM,
         PHASE_WINNERS,
     )

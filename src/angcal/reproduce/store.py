@@ -98,18 +98,17 @@ class Store:
         """Trials that are still to be run, in order."""
         return [index for index in range(self.n_trials) if index not in self._done]
 
-    def clear(self) -> None:
-        """Delete whatever earlier runs have left."""
-        for path in (self.journal, *map(self.path, self.experiment.tables), self.record):
-            path.unlink(missing_ok=True)
-        self._done = {}
-
     @contextmanager
-    def opened(self) -> Iterator[Store]:
+    def opened(self, *, fresh: bool = False) -> Iterator[Store]:
         """Find what earlier runs have finished, then keep the folder to oneself while adding to it.
 
         The CSV files are written at the end, on an interrupt as well; after a kill the journal has
         what they lack.
+
+        Parameters
+        ----------
+        fresh : bool
+            Delete what earlier runs have finished, unless one of them is still at it.
 
         Raises
         ------
@@ -119,6 +118,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.journal.open("ab") as self._file:
             _lock(self._file, self.folder)
+            self._sweep(fresh)
             try:
                 self._load()
                 yield self
@@ -138,6 +138,17 @@ class Store:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._added = True
+
+    def _sweep(self, fresh: bool) -> None:
+        """Delete what a kill has left half-written; everything, for a fresh start."""
+        files = [*map(self.path, self.experiment.tables), self.record]
+        for path in files:
+            for unfinished in self.folder.glob(f".{path.name}.*.unfinished"):
+                unfinished.unlink()
+        if fresh:
+            self._file.truncate(0)
+            for path in files:
+                path.unlink(missing_ok=True)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -164,21 +175,20 @@ class Store:
             )
 
     def _load_csv(self) -> None:
+        numbers = {str(index): index for index in range(self.n_trials)}
         for table, columns in self.experiment.tables.items():
             path = self.path(table)
-            with path.open(encoding="utf-8", newline="") as file:
-                rows = csv.reader(file)
-                header = next(rows, [])
-                if header != [TRIAL, *columns]:
-                    raise StoreError(
-                        f"{path} has the columns {', '.join(header)}, not "
-                        f"{', '.join([TRIAL, *columns])}. Pass --fresh to replace it."
-                    )
-                for line in rows:
-                    if len(line) != len(header) or not line[0].isdigit():
-                        raise StoreError(f"{path} has a broken row {line}; pass --fresh.")
-                    empty: dict[str, Lines] = {name: [] for name in self.experiment.tables}
-                    self._done.setdefault(int(line[0]), empty)[table].append(line)
+            header, *rows = _read_csv(path) or [[]]
+            if header != [TRIAL, *columns]:
+                raise StoreError(
+                    f"{path} has the columns {', '.join(header)}, not "
+                    f"{', '.join([TRIAL, *columns])}. Pass --fresh to replace it."
+                )
+            for line in rows:
+                if len(line) != len(header) or line[0] not in numbers:
+                    raise StoreError(f"{path} has a broken row {line}; pass --fresh.")
+                empty: dict[str, Lines] = {name: [] for name in self.experiment.tables}
+                self._done.setdefault(numbers[line[0]], empty)[table].append(line)
 
     def _load_journal(self) -> None:
         whole = 0
@@ -231,6 +241,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found
 
 
+def _read_csv(path: Path) -> Lines:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.reader(file, strict=True))
+    except (ValueError, csv.Error) as error:
+        raise StoreError(f"{path} is not CSV ({error}); pass --fresh to start over.") from error
+
+
 def _checksum(body: bytes) -> bytes:
     return b"%08x" % zlib.crc32(body)
 
@@ -243,6 +261,9 @@ def _lock(file: Any, folder: Path) -> None:
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A run that ended between opening and locking has deleted the file that is locked now.
+        if not os.path.samestat(os.fstat(file.fileno()), os.stat(file.name)):
+            raise FileNotFoundError(file.name)
     except OSError as error:
         raise StoreError(
             f"another run is writing to {folder}; wait for it, or pass --out to write elsewhere."
