@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from angcal.reproduce.draw_figures import RESULTS as NUMBERS
-from angcal.reproduce.errata_figures import RESULTS as ERRATA
+from angcal.reproduce.errata import RESULTS as ERRATA
 from angcal.reproduce.experiment import Result
 from angcal.reproduce.panel_figures import (
     CONVERGENCE,
