@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from angcal import Lasso, Logistic, Logit, Probit, Ridge, Squared
+from angcal import Cauchit, Lasso, Logistic, Logit, Probit, Ridge, Squared
 from angcal.angle import (
     DISAGREEMENT,
     ERROR_CORRELATION,
@@ -22,7 +22,7 @@ from angcal.angle import (
     combine,
     given_angle,
     holdout_sign,
-    log_likelihood_rows,
+    likelihood_curve,
     loo_angle,
     loo_information,
     make_angle,
@@ -317,8 +317,10 @@ def test_whole_weights_are_repeated_labels():
 
 
 def test_one_impossible_label_does_not_decide_everything():
-    rows = log_likelihood_rows(Logit(50.0), 1.0, np.array([-30.0, 30.0]), np.array([1.0, 1.0]))
-    assert_allclose(rows, [np.log(1e-12), 0.0], atol=1e-10)
+    for link in (Logit(50.0), Cauchit(1e15)):
+        p = likelihood_curve(link, 1.0, np.array([-30.0, 30.0]))
+        assert_allclose(np.log(p), [np.log(1e-12), 0.0], atol=1e-10)
+        assert_allclose(np.log1p(-p), [0.0, np.log(1e-12)], rtol=1e-4, atol=1e-10)
 
 
 @pytest.mark.parametrize("link", [LINK, Probit(2.0, 0.5)], ids=repr)

@@ -8,8 +8,16 @@ from numpy.testing import assert_allclose
 
 from angcal import ComplementaryLogLog, Logit, Probit
 from angcal.angle import given_angle, make_angle
-from angcal.linkfit import NOISE_LEVELS, LinkEstimate, _Problem, _tabulate, estimate_link
+from angcal.linkfit import (
+    NOISE_LEVELS,
+    LinkEstimate,
+    _Problem,
+    _tabulate,
+    estimate_link,
+    fisher_scoring,
+)
 from angcal.prediction import angular_probability
+from angcal.score_bins import bin_scores
 
 GRID = np.linspace(-2.5, 2.5, 41)
 
@@ -184,16 +192,55 @@ def test_a_common_factor_on_the_weights_changes_nothing():
 def test_the_gradient_is_that_of_the_loss(noise, family, known):
     scores, labels = labelled(60, 0.6, Logit(3.0, 1.0))
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=60)
-    problem, table = _Problem(family, scores, labels, weights, known), _tabulate(family, noise)
+    problem = _Problem(family, bin_scores(scores, labels, weights), known)
     for theta in ([1.0, 0.5], [-2.0, 0.1], [0.3, -1.5]):
-        theta, h = np.array(theta), 1e-5
-        gradient = problem.loss(theta, table)[1]
-        differences = [
-            (problem.loss(theta + h * e, table)[0] - problem.loss(theta - h * e, table)[0])
-            / (2 * h)
-            for e in np.eye(2)
-        ]
+        gradient, differences = differences_of(lambda t: problem.at_noise(t, noise), theta)
         assert_allclose(gradient, differences, atol=1e-6 * np.linalg.norm(gradient))
+
+
+@pytest.mark.parametrize("family", [Logit(), Probit()], ids=repr)
+@pytest.mark.parametrize("cosine", [0.0, 0.6, -0.3, 1.0])
+def test_the_gradient_at_a_given_cosine_is_that_of_the_loss(family, cosine):
+    scores, labels = labelled(60, 0.6, Logit(3.0, 1.0))
+    problem = _Problem(family, bin_scores(scores, labels, np.ones(60)), None)
+    for theta in ([1.0, 0.5], [-2.0, 0.1], [0.3, -1.5]):
+        gradient, differences = differences_of(
+            lambda t: problem.at_cosine(t, cosine, family.mixture), theta
+        )
+        assert_allclose(gradient, differences, atol=1e-6 * (1 + np.linalg.norm(gradient)))
+
+
+def differences_of(evaluate, theta):
+    theta, h = np.array(theta), 1e-5
+    gradient = evaluate(theta)[1]
+    steps = h * np.eye(2)
+    return gradient, [(evaluate(theta + e)[0] - evaluate(theta - e)[0]) / (2 * h) for e in steps]
+
+
+def test_fisher_scoring_finds_the_minimum_of_a_quadratic_within_bounds():
+    matrix, target = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([-1.0, 2.0])
+
+    def quadratic(theta):
+        off = theta - target
+        return 0.5 * off @ matrix @ off, matrix @ off, matrix
+
+    value, free = fisher_scoring(quadratic, np.array([5.0, 5.0]), (-np.inf, np.inf))
+    assert_allclose(free, target, atol=1e-7)
+    assert value == pytest.approx(0.0, abs=1e-12)
+    _, held = fisher_scoring(quadratic, np.array([5.0, 5.0]), (0.0, np.inf))
+    # On the bound a = 0 the other parameter solves 1·(0 + 1) + 2·(b − 2) = 0.
+    assert_allclose(held, [0.0, 1.5], atol=1e-7)
+
+
+def test_closed_form_and_table_find_the_same_curve(monkeypatch):
+    """The same fit without the mixture: a table's error is 1e-6, the search in τ leaves 1e-3."""
+    scores, labels = labelled(3000, 0.6, Logit(3.0, 1.0))
+    for known in (None, given_angle(0.6), make_angle(0.6, 0.1, 0.0, "observable", "", 0.95)):
+        fast = estimate_link(Logit(), scores, labels, np.ones(3000), known)
+        with monkeypatch.context() as patch:
+            patch.setattr(Logit, "mixture", None)
+            slow = estimate_link(Logit(), scores, labels, np.ones(3000), known)
+        assert_allclose(curve(fast), curve(slow), atol=1e-3)
 
 
 @pytest.mark.parametrize("noise", NOISE_LEVELS[[0, 4, 8]])

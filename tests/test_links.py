@@ -10,6 +10,7 @@ from collections.abc import Callable
 import mpmath as mp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import expit, ndtr
 
 from angcal.links import (
@@ -24,6 +25,7 @@ from angcal.links import (
     as_link,
     quadrature,
 )
+from angcal.links.mixture import LOGIT_MIXTURE, kolmogorov_density
 
 JUMP_AT = 0.37
 
@@ -476,3 +478,37 @@ def test_pickling_keeps_the_link(link):
     restored = pickle.loads(pickle.dumps(original))
     assert restored == original
     np.testing.assert_array_equal(restored.smooth(MEANS, 0.7), original.smooth(MEANS, 0.7))
+
+
+# ------------------------------------------------------------------ mixtures of probits
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.05, 0.7, 3.0, 20.0])
+@pytest.mark.parametrize("family", [Logit(), Probit()], ids=repr)
+def test_mixture_is_the_smoothed_link(family, spread):
+    m = np.linspace(-20, 20, 801)
+    value, slope, bend = family.mixture.smooth(m, spread)
+    sd = np.full_like(m, spread)
+    assert_allclose(value, family.smooth(m, sd), atol=3e-9)
+    assert_allclose(slope, family.smooth_derivative(m, sd), atol=1e-8)
+    h = 1e-4
+    difference = (
+        family.mixture.smooth(m + h, spread)[1] - family.mixture.smooth(m - h, spread)[1]
+    ) / (2 * h)
+    assert_allclose(bend, difference, atol=1e-7)
+
+
+def test_heat_equation_of_the_mixture():
+    m, spread, h = np.linspace(-5, 5, 41), 0.8, 1e-5
+    up, down = (LOGIT_MIXTURE.smooth(m, spread + step)[0] for step in (h, -h))
+    assert_allclose((up - down) / (2 * h), spread * LOGIT_MIXTURE.smooth(m, spread)[2], atol=1e-9)
+
+
+def test_kolmogorov_density_is_a_density_with_the_right_distribution():
+    from scipy.special import kolmogorov
+
+    k = np.linspace(1e-3, 3.0, 30_001)
+    density = kolmogorov_density(k)
+    assert np.all(density >= 0)
+    cumulated = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(k))])
+    assert_allclose(cumulated, 1.0 - kolmogorov(k), atol=1e-7)

@@ -27,6 +27,7 @@ from angcal.fitting import LinearFit
 from angcal.links import Link
 from angcal.observables import Observables
 from angcal.prediction import tabulated_probability
+from angcal.score_bins import bin_scores
 
 PROBABILITY_FLOOR = 1e-12
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
@@ -201,10 +202,15 @@ def observable_angle(
     return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
 
 
-def log_likelihood_rows(link: Link, cosine: float, scores: Floats, labels: Floats) -> Floats:
-    """Log P(y_i | F_c(s_i)), floored so that one impossible label does not decide everything."""
-    p = tabulated_probability(link, cosine, scores)
-    return np.log(np.maximum(np.where(labels > 0.5, p, 1.0 - p), PROBABILITY_FLOOR))
+def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:
+    """F_c(s), floored on both sides so that one impossible label does not decide everything."""
+    if link.mixture is None:
+        p = tabulated_probability(link, cosine, scores)
+    else:
+        sine = float(np.sqrt(max(1.0 - cosine * cosine, 0.0)))
+        centre = link.scale * cosine * scores + link.offset
+        p = link.mixture.smooth(centre, link.scale * sine)[0]
+    return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
 
 
 def loo_angle(
@@ -218,9 +224,11 @@ def loo_angle(
 ) -> Angle:
     """Argmax over c of Σ ω_i log P(y_i | F_c(s_i)) at leave-one-out scores s_i, link known."""
     scores = scale.standardise(observables.calibration_scores)
+    bins = bin_scores(scores, labels, case_weights)
 
     def loss(cosine: float) -> float:
-        return -float(case_weights @ log_likelihood_rows(link, cosine, scores, labels))
+        p = likelihood_curve(link, cosine, bins.nodes)
+        return -float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
 
     grid = np.linspace(-1.0, 1.0, 21)
     best = grid[int(np.argmin([loss(c) for c in grid]))]
@@ -266,20 +274,23 @@ def loo_information(
     C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
     A'_ij² are taken as proportional to c_i c_j, the observables' coupling.
     """
-    s = scale.standardise(observables.calibration_scores)
+    scores = scale.standardise(observables.calibration_scores)
     c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
-    p = tabulated_probability(link, c, s)
-    slope = tabulated_probability(link, c + h, s) - tabulated_probability(link, c - h, s)
-    variance = np.maximum(p * (1.0 - p), PROBABILITY_FLOOR)
     weights = case_weights / np.mean(case_weights)
-    fisher = float(weights @ ((slope / (2.0 * h)) ** 2 / variance))
-    corners = [
-        sc * ss * log_likelihood_rows(link, c + sc * h, s + ss * h, labels)
-        for sc in (1.0, -1.0)
-        for ss in (1.0, -1.0)
-    ]
-    mixed = weights * np.sum(corners, axis=0) / (4.0 * h * h)
-    lean = float((mixed * observables.residuals / scale.norm) @ observables.coupling)
+    rows = bin_scores(scores, labels, weights)
+    p = likelihood_curve(link, c, rows.nodes)
+    slope = likelihood_curve(link, c + h, rows.nodes) - likelihood_curve(link, c - h, rows.nodes)
+    fisher = float(rows.total @ ((slope / (2.0 * h)) ** 2 / (p * (1.0 - p))))
+    # ∂²log P/∂c∂s from four corners, for either label.
+    leaning = bin_scores(
+        scores, labels, weights * observables.residuals * observables.coupling / scale.norm
+    )
+    lean = 0.0
+    for sign_c in (1.0, -1.0):
+        for sign_s in (1.0, -1.0):
+            corner = likelihood_curve(link, c + sign_c * h, leaning.nodes + sign_s * h)
+            gain = leaning.positive @ np.log(corner) + leaning.negative @ np.log1p(-corner)
+            lean += sign_c * sign_s * float(gain) / (4.0 * h * h)
     total = max(float(observables.coupling.sum()), np.finfo(float).tiny)
     return LooInformation(fisher, lean**2 / total)
 

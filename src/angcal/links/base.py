@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
+from angcal.links.mixture import ProbitMixture
 
 Kernel = Callable[[Floats, Floats], Floats]
 """(centre, spread) -> value, on one-dimensional arrays."""
@@ -38,6 +39,8 @@ class Link(ABC):
     offset: float = 0.0
 
     family: ClassVar[str] = "link"
+    # What makes likelihoods in the noise level cheap, for families that are such mixtures.
+    mixture: ClassVar[ProbitMixture | None] = None
 
     def __post_init__(self) -> None:
         """Reject parameters for which σ is not an increasing function of the signal."""

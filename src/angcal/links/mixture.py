@@ -1,0 +1,70 @@
+r"""base(t) = Σ_k w_k Φ(t/s_k): links that are mixtures of probits, smoothed in closed form.
+
+E base(m + τZ) = Σ_k w_k Φ(m/√(s_k² + τ²)) for every τ at once, so a likelihood can move its noise
+level without another quadrature. The probit is a mixture of one. The logistic distribution is that
+of 2K·Z with Z standard normal and K of Kolmogorov's law, independent (Andrews & Mallows 1974), so
+
+    expit(t) = E Φ(t/(2K)) ≈ h·Σ_j k_j f(k_j) Φ(t/(2k_j)),   k_j = exp(h·j),
+
+f the density of K. In log k that density falls off doubly exponentially on both sides and the
+integrand is analytic in a strip, so the trapezoidal rule converges exponentially: 16 nodes are good
+to 3e-9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from angcal._typing import Floats
+from angcal.links.quadrature import normal_density
+
+LOGIT_STEP = 0.2
+SMALLEST_WEIGHT = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class ProbitMixture:
+    """Weights w_k and widths s_k of base(t) = Σ_k w_k Φ(t/s_k)."""
+
+    weights: Floats
+    widths: Floats
+
+    def smooth(self, centre: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+        """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every centre m for one spread τ.
+
+        The heat equation gives the derivative in τ from the last: ∂F/∂τ = τ·∂²F/∂m².
+        """
+        widened = np.hypot(self.widths, spread)
+        ratio = centre[:, None] / widened
+        value = ndtr(ratio) @ self.weights
+        bells = normal_density(ratio)
+        slope = bells @ (self.weights / widened)
+        bend = -(bells * ratio) @ (self.weights / widened**2)
+        return value, slope, bend
+
+
+def kolmogorov_density(k: Floats) -> Floats:
+    """f(k) = 8k Σ_j (−1)^(j−1) j² exp(−2j²k²), by its theta transform where k is small."""
+    j = np.arange(1, 60)[:, None]
+    large = np.maximum(k, 0.5)
+    alternating = (-1.0) ** (j - 1) * j**2 * np.exp(-2.0 * j**2 * large**2)
+    odd = np.arange(1, 12, 2)[:, None]
+    small = np.minimum(k, 0.5)
+    rate = (odd * np.pi) ** 2
+    terms = np.exp(-rate / (8.0 * small**2)) * (rate / (4.0 * small**4) - 1.0 / small**2)
+    by_theta = np.sqrt(2.0 * np.pi) * terms.sum(axis=0)
+    return np.where(k > 0.5, 8.0 * k * alternating.sum(axis=0), by_theta)
+
+
+def _logit_mixture() -> ProbitMixture:
+    nodes = np.exp(LOGIT_STEP * np.arange(-15, 11))
+    weights = LOGIT_STEP * nodes * kolmogorov_density(nodes)
+    kept = weights > SMALLEST_WEIGHT
+    return ProbitMixture(weights[kept] / weights[kept].sum(), 2.0 * nodes[kept])
+
+
+LOGIT_MIXTURE = _logit_mixture()
+PROBIT_MIXTURE = ProbitMixture(np.ones(1), np.ones(1))
