@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.covariance import EmpiricalCovariance, LedoitWolf
 from sklearn.preprocessing import StandardScaler
 
-from angcal import Logistic, Ridge, hessian
+from angcal import Logistic, Ridge
 from angcal.covariance import (
     Precision,
     check_covariance,
@@ -112,7 +112,8 @@ def test_an_estimator_may_be_fitted_on_sparse_training_rows():
 
 @pytest.mark.parametrize("entries", [1, 3 * D, 10**6])
 def test_blocks_of_rows_do_not_show(entries, monkeypatch):
-    monkeypatch.setattr(hessian, "BLOCK_ENTRIES", entries)
+    for module in ("hessian.exact", "pools"):
+        monkeypatch.setattr(f"angcal.{module}.BLOCK_ENTRIES", entries)
     assert_products(precision(SIGMA, None, X), SIGMA, X, True)
     assert_allclose(pool_covariance(POOL)[1], np.cov(POOL.T), rtol=1e-10)
 

@@ -383,7 +383,7 @@ def test_sparse_design_is_never_made_dense_as_a_whole() -> None:
 def test_blocked_grams_equal_the_plain_products(
     scarce: bool, block_entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("angcal.hessian.BLOCK_ENTRIES", block_entries)
+    monkeypatch.setattr("angcal.hessian.exact.BLOCK_ENTRIES", block_entries)
     X, D = design((17, 9))
     scale = np.linspace(0.5, 2.0, 9)
     matrix = sparse.csr_array(X) if scarce else X
@@ -394,7 +394,7 @@ def test_blocked_grams_equal_the_plain_products(
 
 
 def test_row_blocks_cover_every_row_once_and_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("angcal.hessian.BLOCK_ENTRIES", 40)
+    monkeypatch.setattr("angcal.hessian.exact.BLOCK_ENTRIES", 40)
     X = np.arange(170, dtype=np.float32).reshape(17, 10)
     blocks = list(row_blocks(X))
     assert all(block.size <= 40 and block.dtype == np.float64 for _, block in blocks)

@@ -171,7 +171,9 @@ def concrete_subclasses(cls: type) -> set[type]:
 
 
 def test_every_family_is_tested():
-    assert concrete_subclasses(Link) == {type(link) for link in EXAMPLES.values()}
+    # Other tests may have made families of their own.
+    families = {s for s in concrete_subclasses(Link) if s.__module__.startswith("angcal.")}
+    assert families == {type(link) for link in EXAMPLES.values()}
 
 
 @every_link

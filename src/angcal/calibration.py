@@ -32,6 +32,7 @@ from angcal.angle import (
 from angcal.covariance import (
     Precision,
     ScoreScale,
+    StagnationError,
     check_covariance,
     invert,
     is_operator,
@@ -293,6 +294,7 @@ class _Evidence:
             options.pool,
             self.fit.X,
             centred=self.observables.has_intercept,
+            residuals=self.observables.residuals,
         )
         outcome: Angle | str
         if isinstance(inverse, Precision) and (inverse.fresh or options.angle == "observable"):
@@ -305,7 +307,7 @@ class _Evidence:
                     sign=self._sign(),
                     confidence=options.confidence,
                 )
-            except AngleError as error:
+            except (AngleError, StagnationError) as error:
                 outcome = str(error)
         elif isinstance(inverse, Precision):
             outcome = "the covariance comes from the training rows themselves"

@@ -17,7 +17,12 @@ import numpy as np
 from scipy import optimize
 
 from angcal._typing import Floats, Matrix
-from angcal.hessian import PenalizedHessian, SingularHessianError, factorize
+from angcal.hessian import (
+    PenalizedHessian,
+    SampledHessian,
+    SingularHessianError,
+    factorize,
+)
 from angcal.losses import Loss
 from angcal.penalties import NoPenalty, Penalty
 
@@ -43,6 +48,8 @@ class LinearFit:
         q₀; zero for a free intercept, positive where a solver penalises it (liblinear).
     iterations : int
         Solver iterations that led to this point; 0 for one that was given.
+    hessian_method : {"exact", "randomised", "auto"}
+        How the Hessian is inverted; see `angcal.hessian.factorize`.
     """
 
     X: Matrix
@@ -55,6 +62,7 @@ class LinearFit:
     fit_intercept: bool
     intercept_strength: float = 0.0
     iterations: int = 0
+    hessian_method: str = "exact"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,7 +112,7 @@ class LinearFit:
         return gradient, float(intercept) if self.fit_intercept else 0.0
 
     @cached_property
-    def hessian(self) -> PenalizedHessian:
+    def hessian(self) -> PenalizedHessian | SampledHessian:
         """X̃ᵀDX̃ + N∇²g, factorised on the smaller side and restricted to the active set."""
         N = self.total_weight
         return factorize(
@@ -114,6 +122,7 @@ class LinearFit:
             fit_intercept=self.fit_intercept,
             intercept_curvature=N * self.intercept_strength,
             active=self.penalty.active(self.coef),
+            method=self.hessian_method,
         )
 
     def newton_step(self) -> tuple[Floats, float]:

@@ -32,9 +32,6 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.fitting import LinearFit
-from angcal.hessian import PenalizedHessian
-
-COUPLING_PROBES = 32
 
 
 def remaining_curvature(leverages: Floats, curvatures: Floats) -> Floats:
@@ -64,8 +61,12 @@ class Observables:
     coupling : (n,) array
         c_i = Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², how strongly the leave-one-out scores of other rows lean
         on row i. It makes their errors dependent, and intervals wider.
-    side : {"primal", "dual"}
-        Which side of the Hessian was factorised.
+    side : {"primal", "dual", "randomised"}
+        Which side of the Hessian was factorised, or that none was.
+    step_error : float
+        Standard error of the common γ as a share of it; 0 where the leverages are exact.
+    remark : str
+        Why a randomised survey was not enough, where it was tried and was not.
     """
 
     scores: Floats
@@ -78,6 +79,8 @@ class Observables:
     n_features: int
     has_intercept: bool
     side: str
+    step_error: float = 0.0
+    remark: str = ""
 
     @property
     def n_samples(self) -> int:
@@ -161,26 +164,16 @@ def observe(fit: LinearFit) -> Observables:
         residuals=fit.residuals,
         curvatures=fit.curvatures,
         leverages=leverages,
-        coupling=_coupling(fit.hessian, leverages, remaining),
+        coupling=fit.hessian.coupling(leverages, remaining),
         intercept_leverage=_intercept_leverage(fit),
         n_features=fit.shape[1],
         has_intercept=fit.fit_intercept,
         side=fit.hessian.side,
+        step_error=fit.hessian.relative_error,
+        remark=fit.hessian.remark,
     )
 
 
 def _intercept_leverage(fit: LinearFit) -> float:
     total = float(fit.curvatures.sum()) + fit.total_weight * fit.intercept_strength
     return 1.0 / total if fit.fit_intercept and total > 0 else 0.0
-
-
-def _coupling(hessian: PenalizedHessian, leverages: Floats, remaining: Floats) -> Floats:
-    """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs.
-
-    E (A z/r)_i² = Σ_j A_ij²/r_j² for random signs z. The sums only ever enter averages over rows,
-    where the probes' noise cancels; the seed is fixed so that a fit is a function of its data.
-    """
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(leverages), COUPLING_PROBES))
-    images = hessian.smooth(signs / remaining[:, None])
-    rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
-    return np.maximum(rows, 0.0) / remaining**2

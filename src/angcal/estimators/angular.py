@@ -8,8 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import validate_data
 
 from angcal._typing import Floats, Matrix
@@ -17,6 +16,7 @@ from angcal.calibration import ANGLE_METHODS, Options, calibrate
 from angcal.estimators.one_fit import OneFitCalibrator, PoolWarning, warn_about_repeats
 from angcal.links import Link, Logit, as_link
 from angcal.observables import observe
+from angcal.pools import Pool, open_pool
 
 # Large unlabelled arrays are shared between clones; they are never written to.
 SHARED_PARAMETERS = ("pool", "covariance")
@@ -47,15 +47,22 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         Σ of the features, as the linear model sees them. An operator has ``solve(V)`` = Σ⁻¹V and
         ``norm(w)`` = ‖w‖_Σ, so that a structured Σ need not be written out. An estimator is
         fitted on the pool.
-    pool : (m, d) array, sparse matrix or dataframe, default=None
+    pool : (m, d) array, sparse matrix, dataframe, memory map or blocks of rows, default=None
         Unlabelled rows from the same population, not the training rows. They give ‖ŵ‖_Σ and,
         if m > d, Σ⁻¹. With a Pipeline as ``estimator`` the pool is raw, like X, and passes
-        through the same fitted transformers.
+        through the same fitted transformers. A pool that does not fit in memory is a
+        ``np.memmap``, or comes in blocks: a list of arrays, any iterable that starts afresh, or a
+        callable that returns an iterator of (k, d) blocks. A generator, used up after one pass,
+        will do where Σ⁻¹ is not asked of the pool (``angle="loo"`` or a number).
     sign_holdout : (X, y), default=None
         Labelled holdout rows for the paper's estimate of the angle's sign. By default the sign
         comes from the training rows' leave-one-out scores and costs no labels.
     polish : bool, default=False
         Finish the base model's optimisation before reading it.
+    observables : {"auto", "exact", "randomised"}, default="auto"
+        Leverages from a factorised Hessian, or from sampled rows and products with X alone, which
+        cost less than a fit at any size; "auto" samples where both sides of X are long.
+        ``observables_.side`` says what was done, ``observables_.step_error`` how exactly.
     confidence : float, default=0.95
         Level of ``angle_.interval``.
 
@@ -104,6 +111,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         pool: Any = None,
         sign_holdout: Any = None,
         polish: bool = False,
+        observables: str = "auto",
         confidence: float = 0.95,
     ) -> None:
         self.estimator = estimator
@@ -113,6 +121,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         self.pool = pool
         self.sign_holdout = sign_holdout
         self.polish = polish
+        self.observables = observables
         self.confidence = confidence
 
     def __sklearn_clone__(self) -> AngularCalibratedClassifier:
@@ -150,9 +159,10 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         """
         link, known = self._resolve_link()
         self._check_options()
+        self._check_observables()
         X, labels, weights = self._validate(X, y, sample_weight)
         self._fit_base(X, labels, weights, weighted=sample_weight is not None)
-        rows = self._transform(X)
+        rows = self._training_rows(X)
         options = Options(
             link=link,
             link_known=known,
@@ -166,6 +176,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         self.observables_ = observe(fit)
         warn_about_repeats(fit.X, self.observables_)
         result = calibrate(fit, self.observables_, weights, options)
+        _warn_if_unlike(options.pool, rows)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
         return self
@@ -199,16 +210,23 @@ class AngularCalibratedClassifier(OneFitCalibrator):
             raise ValueError(
                 f"{name} does not fit X: {error} Pass rows with the same columns as X."
             ) from error
-        return self._transform(rows, name)
+        try:
+            return self._transform(rows, name)
+        except ValueError as error:
+            # A transformer calls whatever it is given X.
+            if name in str(error):
+                raise
+            raise ValueError(f"{name}: {error}") from error
 
-    def _validate_pool(self, pool: Any, X: Matrix) -> Matrix | None:
+    def _validate_pool(self, pool: Any, X: Matrix) -> Pool | None:
+        """The pool, whose blocks are checked and transformed as they are read."""
         if pool is None:
             return None
-        pool = self._rows_like_X(pool, "pool")
-        if pool.shape[0] < 2:
-            raise ValueError(f"pool has {pool.shape[0]} row; a spread needs at least 2.")
-        _warn_if_unlike(pool, X)
-        return pool
+        opened = open_pool(pool, X.shape[1], prepare=self._rows_like_X, min_rows=2)
+        known = self.covariance is not None and not isinstance(self.covariance, BaseEstimator)
+        if isinstance(self.angle, str) and self.angle != "loo" and not known:
+            opened.require_many_passes(f"angle={self.angle!r}")
+        return opened
 
     def _validate_holdout(self) -> tuple[Matrix, Floats] | None:
         if self.sign_holdout is None:
@@ -227,17 +245,14 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         return self._rows_like_X(X, "sign_holdout"), (y == self.classes_[1]).astype(np.float64)
 
 
-def _column_moments(X: Matrix) -> tuple[Floats, Floats]:
-    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
-    second = np.asarray(squares.mean(axis=0)).ravel()
-    return mean, np.sqrt(np.maximum(second - mean**2, 0.0))
-
-
-def _warn_if_unlike(pool: Matrix, X: Matrix) -> None:
+def _warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
     """Warn where pool and X are typically centred or scaled differently: a missed transformer."""
-    pool_mean, pool_sd = _column_moments(pool)
-    mean, sd = _column_moments(X)
+    if pool is None:
+        return
+    # What the pass for the scores has found; X is surveyed in the same bounded blocks.
+    rows = open_pool(X, X.shape[1]).columns
+    pool_mean, pool_sd = pool.columns.mean, pool.columns.deviation
+    mean, sd = rows.mean, rows.deviation
     moving = (sd > 0) & (pool_sd > 0)
     if not moving.any():
         return
@@ -247,7 +262,7 @@ def _warn_if_unlike(pool: Matrix, X: Matrix) -> None:
     # non-zero entries say little about their spread: only both together tell.
     total = np.exp(np.abs(np.log(np.linalg.norm(pool_sd) / np.linalg.norm(sd))))
     # What two samples of these sizes differ by anyway, twice.
-    noise = 2.0 * np.sqrt(1.0 / X.shape[0] + 1.0 / pool.shape[0])
+    noise = 2.0 * np.sqrt(1.0 / rows.count + 1.0 / pool.n_rows)
     shifted = shift > LARGEST_SHIFT + noise
     if shifted or min(ratio, total) > LARGEST_SCALE_RATIO * np.exp(noise):
         warnings.warn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ SMALLEST_SAMPLE = 5
 LARGEST_DISTANCE = 0.02
 # Copies of rows bias leave-one-out scores where they are common and the fit follows single rows.
 LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.25, 0.1
+# A block of rows that stays in the cache once it is widened to double precision (256 kB).
+ENTRIES_AT_ONCE = 1 << 15
+OBSERVABLES = ("auto", "exact", "randomised")
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -59,6 +63,7 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
 
     estimator: Any
     polish: bool
+    observables: str
     curve_: Any
 
     def __sklearn_tags__(self) -> Any:
@@ -125,6 +130,17 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
             return
         self.estimator_ = _fit_clone(model, X, y, weights if weighted else None)
 
+    def _training_rows(self, X: Any) -> Matrix:
+        """The validated X as the linear model sees it; not validated again where it is as given."""
+        transformer, _ = unwrap(self.estimator_)
+        return X if transformer is None and not self._takes_raw_rows() else self._transform(X)
+
+    def _check_observables(self) -> None:
+        if self.observables not in OBSERVABLES:
+            raise ValueError(
+                f"observables={self.observables!r} must be one of {', '.join(OBSERVABLES)}."
+            )
+
     def _transform(self, X: Any, name: str = "X") -> Matrix:
         """Rows as the linear model sees them: through the pipeline's transformers."""
         transformer, _ = unwrap(self.estimator_)
@@ -134,13 +150,14 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
     def _read(self, X: Matrix, labels: Floats, weights: Floats) -> LinearFit:
         """The linear fit behind the base model, polished or reported if it is not optimal."""
         _, linear = unwrap(self.estimator_)
-        fit = read_fitted(linear, X, labels, weights)
+        fit = replace(read_fitted(linear, X, labels, weights), hessian_method=self.observables)
         _check_columns(fit)
         check_separable(fit)
         # With all weights at zero the scores have no spread to measure by.
         self.distance_to_optimum_ = fit.distance_to_optimum if np.any(fit.coef) else np.nan
         if self.polish:
-            fit = minimize(fit)
+            exact = minimize(replace(fit, hessian_method="exact"))
+            fit = replace(exact, hessian_method=self.observables)
         elif self.distance_to_optimum_ > LARGEST_DISTANCE:
             warnings.warn(
                 f"The base model is not at the optimum of its objective: its scores would still "
@@ -162,24 +179,54 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
     # -- prediction --------------------------------------------------------------------------
 
     def _scores(self, X: Any) -> Floats:
-        """u = xᵀŵ + b̂ of new rows."""
-        if self._takes_raw_rows():
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, **ARRAY_RULES)
-        return np.asarray(self._transform(X) @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
+        """u = xᵀŵ + b̂ of new rows, in double precision whatever theirs is."""
+        rows, coef = self._unread_rows(X), self.coef_[0]
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = _product(rows, coef) + self.intercept_[0]
+            # A weight that is not 0 hands NaN and infinity on to the score, so that a finite
+            # score vouches for its row and X need not be read twice.
+            if not (coef.all() and np.isfinite(scores).all()):
+                check_array(rows, estimator=self, input_name="X", **ARRAY_RULES)
+        return scores
+
+    def _unread_rows(self, X: Any) -> Matrix:
+        """New rows as the linear model sees them, checked but for NaN and infinity."""
+        rules = {**ARRAY_RULES, "ensure_all_finite": False}
+        if not self._takes_raw_rows():
+            return validate_data(self, X, reset=False, **rules)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        transformer, _ = unwrap(self.estimator_)
+        return check_array(X if transformer is None else transformer.transform(X), **rules)
+
+    def _positive(self, X: Any) -> Floats:
+        """Calibrated P(y = classes_[1] | x)."""
+        check_is_fitted(self, "curve_")
+        return self.curve_.predict(self._scores(X))
 
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated P(y = class | x), one column per class in the order of ``classes_``."""
-        check_is_fitted(self, "curve_")
-        positive = self.curve_.predict(self._scores(X))
-        return np.column_stack([1.0 - positive, positive])
+        positive = self._positive(X)
+        both = np.empty((positive.size, 2))
+        np.subtract(1.0, positive, out=both[:, 0])
+        both[:, 1] = positive
+        return both
 
     def predict(self, X: Any) -> np.ndarray:
         """The class whose calibrated probability is larger."""
         # Before classes_ is looked up: it does not exist either on an unfitted model.
-        likely = self.predict_proba(X)[:, 1] > 0.5
+        likely = self._positive(X) > 0.5
         return self.classes_[likely.astype(int)]
+
+
+def _product(X: Matrix, coef: Floats) -> Floats:
+    """X @ coef in doubles; single precision rows are widened block by block, never as a whole."""
+    if sparse.issparse(X) or X.dtype == coef.dtype:
+        return np.asarray(X @ coef)
+    product = np.empty(X.shape[0])
+    rows = max(1, ENTRIES_AT_ONCE // X.shape[1])
+    for start in range(0, X.shape[0], rows):
+        np.matmul(X[start : start + rows], coef, out=product[start : start + rows])
+    return product
 
 
 def _check_classes(trained: Any, classes: np.ndarray) -> None:

@@ -34,6 +34,8 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
     holdout_size : float, default=0.3
         Share of the rows set aside with ``scores="holdout"``, stratified.
     polish : bool, default=False
+    observables : {"auto", "exact", "randomised"}, default="auto"
+        As in :class:`AngularCalibratedClassifier`, with ``scores="loo"``.
     random_state : int, RandomState or None, default=None
         Draws the holdout.
 
@@ -60,6 +62,7 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
         scores: str = "loo",
         holdout_size: float = 0.3,
         polish: bool = False,
+        observables: str = "auto",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -67,6 +70,7 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
         self.scores = scores
         self.holdout_size = holdout_size
         self.polish = polish
+        self.observables = observables
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ScoreCalibratedClassifier:
@@ -78,12 +82,13 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
             raise ValueError(
                 f"holdout_size={self.holdout_size!r} must lie between 0 and 1: it is a share."
             )
+        self._check_observables()
         X, labels, weights = self._validate(X, y, sample_weight)
         weighted = sample_weight is not None
         if self.scores == "holdout":
             return self._fit_on_holdout(calibrator, X, labels, weights, weighted)
         self._fit_base(X, labels, weights, weighted)
-        fit = self._read(self._transform(X), labels, weights)
+        fit = self._read(self._training_rows(X), labels, weights)
         self.observables_ = observe(fit)
         warn_about_repeats(fit.X, self.observables_)
         self.curve_ = calibrator.fit(

@@ -7,13 +7,10 @@ of every Bregman loss among functions of ŵᵀx.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 from angcal._typing import Floats
-from angcal.covariance import ScoreScale
 from angcal.links import Cauchit, ComplementaryLogLog, Link, Logit, Probit
 
 # A table reaches eight standard deviations; between nodes the curve's argument moves by a tenth.
@@ -62,27 +59,3 @@ def _has_kinks(link: Link, sine: float) -> bool:
     """Whether the smoothed link is still too rough for cubics: no noise to round its corners."""
     smooth_families = (Logit, Probit, ComplementaryLogLog, Cauchit)
     return not isinstance(link, smooth_families) and link.scale * sine < SMALLEST_NOISE
-
-
-@dataclass(frozen=True)
-class CalibratedCurve:
-    """F(u) of a raw score u: everything that prediction needs, in four numbers and a link."""
-
-    link: Link
-    cosine: float
-    scale: ScoreScale
-
-    def predict(self, scores: Floats) -> Floats:
-        """P(y = 1) of raw scores u = xᵀŵ + b̂."""
-        return angular_probability(self.link, self.cosine, self.scale.standardise(scores))
-
-
-@dataclass(frozen=True)
-class ConstantCurve:
-    """F(u) = prevalence: the chance predictor, calibrated whatever the angle is."""
-
-    prevalence: float
-
-    def predict(self, scores: Floats) -> Floats:
-        """The prevalence, once per score."""
-        return np.full(np.shape(scores), self.prevalence)

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg, sparse
 
 from angcal._typing import Floats, Matrix
 
+COUPLING_PROBES = 32
 # Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
 SMALL_CURVATURE = 1e-5
 BLOCK_ENTRIES = 2_000_000
@@ -97,11 +98,16 @@ def _cholesky(matrix: Floats, meaning: str) -> Floats:
 class PenalizedHessian:
     """Ĥ = (X̃ᵀDX̃ + N∇²g)⁻¹ as an operator: ``solve`` and ``leverages``.
 
-    Build it with :func:`factorize`; which of the two sides is used is recorded in ``side``.
+    Build it with :func:`angcal.hessian.factorize`; which of the two sides is used is recorded in
+    ``side``.
     """
 
     side: str
     engine: Any
+
+    # An exact factorisation has nothing to add to this.
+    relative_error: ClassVar[float] = 0.0
+    remark: ClassVar[str] = ""
 
     def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
         """Ĥ applied to a gradient: (w part, intercept part); inactive coordinates get 0."""
@@ -115,36 +121,31 @@ class PenalizedHessian:
         """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
         return self.engine.smooth(V)
 
+    def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
+        """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs.
 
-def factorize(
+        E (A z/r)_i² = Σ_j A_ij²/r_j² for random signs z. The sums only ever enter averages over
+        rows, where the probes' noise cancels; the seed is fixed so that a fit is a function of its
+        data.
+        """
+        shape = (len(leverages), COUPLING_PROBES)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
+        images = self.smooth(signs / remaining[:, None])
+        rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
+        return np.maximum(rows, 0.0) / remaining**2
+
+
+def factorize_exactly(
     X: Matrix,
-    curvatures: Floats,
-    penalty_curvature: Any,
-    *,
+    D: Floats,
+    Q: Floats,
     fit_intercept: bool,
-    intercept_curvature: float = 0.0,
-    active: np.ndarray | None = None,
+    intercept_curvature: float,
+    columns: np.ndarray,
+    d: int,
 ) -> PenalizedHessian:
-    """Factorise X̃ᵀDX̃ + N∇²g on the smaller of its two sides.
-
-    Parameters
-    ----------
-    X : (n, d) array or sparse matrix
-    curvatures : (n,) array
-        Diagonal of D.
-    penalty_curvature : float, (d,) or (d, d) array
-        N∇²g of the smooth part.
-    fit_intercept : bool
-    intercept_curvature : float, default=0.0
-        N·q₀; zero for a free intercept.
-    active : (d,) bool array, optional
-        Coordinates that are not pinned at zero by an ℓ₁ penalty.
-    """
-    n, d = X.shape
-    columns = np.arange(d) if active is None else np.flatnonzero(active)
-    X_active = X if active is None else X[:, columns]
-    Q = _restrict(penalty_curvature, columns)
-    common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
+    """X̃ᵀDX̃ + Q, factorised on its smaller side; ``columns`` are the active ones of d."""
+    n = X.shape[0]
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -153,16 +154,9 @@ def factorize(
             f"{n_free} unpenalised coordinates and only {n} rows: the fit is not unique. "
             "Add a ridge penalty."
         )
-    engine: Any = _Dual(*common) if dual_is_smaller else _Primal(*common)
+    kind = _Dual if dual_is_smaller else _Primal
+    engine: Any = kind(X, D, Q, fit_intercept, intercept_curvature, columns, d)
     return PenalizedHessian("dual" if dual_is_smaller else "primal", engine)
-
-
-def _restrict(curvature: Any, columns: np.ndarray) -> Floats:
-    """Penalty curvature on the active columns, as a diagonal or a full matrix."""
-    Q = np.asarray(curvature, dtype=np.float64)
-    if Q.ndim == 0:
-        return np.full(len(columns), float(Q))
-    return Q[columns] if Q.ndim == 1 else Q[np.ix_(columns, columns)]
 
 
 class _Primal:

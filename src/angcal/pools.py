@@ -1,0 +1,272 @@
+r"""A pool of unlabelled rows as blocks: mean_j, Σ_i(x_ij − mean_j)² and scores in one pass.
+
+A pool may lie in memory (array, sparse matrix, dataframe), on disk (memory map) or come in blocks
+of rows (a list of arrays, any object that can be iterated again, a callable that returns an
+iterator). Whoever needs it goes over :meth:`Pool.blocks`, whose blocks are of bounded size, and
+every such pass is counted. An iterator that is used up after one pass is welcome where one pass
+is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from angcal._typing import Floats, Matrix
+
+Prepare = Callable[[Any, str], Matrix]
+"""(rows, their name for errors) -> rows as the linear model sees them, checked."""
+
+# Stored entries that are worked on at a time; 16 MB as dense float64.
+BLOCK_ENTRIES = 2_000_000
+# What rounding leaves of the variance of a constant column, as a share of its squared mean.
+DENSE_ROUNDING, SPARSE_ROUNDING = 1e-24, 1e-12
+CALLABLE_HINT = (
+    "Pass a callable that returns a fresh iterator each time, such as "
+    "pool=lambda: read_blocks(path), or a list of blocks."
+)
+
+
+class OneShotPoolError(ValueError):
+    """A pool that can be gone over once was needed again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean_j and scatter_j = Σ_i(x_ij − mean_j)² of rows that come in blocks."""
+
+    count: int
+    mean: Floats
+    scatter: Floats
+
+    @classmethod
+    def of(cls, block: Matrix) -> Moments:
+        """Moments of one block."""
+        rows = block.shape[0]
+        if not sparse.issparse(block):
+            mean = np.asarray(np.mean(block, axis=0, dtype=np.float64))
+            deviations = block - mean
+            return cls(rows, mean, np.einsum("ij,ij->j", deviations, deviations))
+        block = block.astype(np.float64)
+        mean = np.asarray(block.sum(axis=0)).ravel() / rows
+        squares = np.asarray(block.multiply(block).sum(axis=0)).ravel()
+        return cls(rows, mean, np.maximum(squares - rows * mean**2, 0.0))
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of both sets of rows: scatters add, plus what the means are apart."""
+        count = self.count + other.count
+        gap = other.mean - self.mean
+        mean = self.mean + gap * (other.count / count)
+        apart = gap**2 * (self.count * other.count / count)
+        return Moments(count, mean, self.scatter + other.scatter + apart)
+
+    @property
+    def deviation(self) -> Floats:
+        """√(scatter/count)."""
+        return np.sqrt(self.scatter / self.count)
+
+
+def row_slices(rows: Matrix) -> Iterator[slice]:
+    """Slices of at most ``BLOCK_ENTRIES`` stored entries, at least one row each."""
+    n = rows.shape[0]
+    stored = rows.nnz if sparse.issparse(rows) else n * rows.shape[1]
+    step = max(1, BLOCK_ENTRIES * n // max(stored, 1))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+class Pool:
+    """Unlabelled rows that are gone over block by block.
+
+    Parameters
+    ----------
+    source : callable
+        Returns an iterator of (rows, name) pairs, fresh each time unless ``once``.
+    n_features : int
+    once : bool, default=False
+        Whether the source is used up after one pass.
+    resident : matrix, optional
+        All rows, where they are in memory anyway.
+    min_rows : int, default=1
+        Fewer rows are an error.
+
+    Attributes
+    ----------
+    passes : int
+        How often the rows were gone over so far.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], Iterable[tuple[Matrix, str]]],
+        n_features: int,
+        *,
+        once: bool = False,
+        resident: Matrix | None = None,
+        min_rows: int = 1,
+    ) -> None:
+        self.n_features, self.once, self.resident = n_features, once, resident
+        self.passes = 0
+        self.stored_entries, self.is_sparse = 0, False
+        self._source, self._min_rows = source, min_rows
+        self._columns: Moments | None = None
+
+    def require_many_passes(self, purpose: str) -> None:
+        """Raise an error where the rows can be gone over only once."""
+        if self.once:
+            raise OneShotPoolError(
+                f"pool is an iterator that is used up after one pass, but {purpose} goes over the "
+                f"pool several times. {CALLABLE_HINT}"
+            )
+
+    def blocks(self) -> Iterator[Matrix]:
+        """One pass: dense or sparse blocks of bounded size."""
+        if self.passes:
+            self.require_many_passes("a second look")
+        self.passes += 1
+        count = 0
+        for rows, name in self._source():
+            if rows.ndim != 2 or rows.shape[1] != self.n_features:
+                raise ValueError(
+                    f"{name} has shape {rows.shape}, but X has {self.n_features} columns. "
+                    "Pass rows with the same columns as X."
+                )
+            count += rows.shape[0]
+            for part in row_slices(rows):
+                # A slice of a sparse matrix is a copy, which a small block need not pay for.
+                yield rows if part == slice(0, rows.shape[0]) else rows[part]
+        self._check_count(count)
+
+    def _check_count(self, count: int) -> None:
+        if self._columns is not None and count != self._columns.count:
+            raise ValueError(
+                f"pool gave {self._columns.count} rows at first and {count} on pass "
+                f"{self.passes}. {CALLABLE_HINT}"
+            )
+        if count == 0:
+            raise ValueError(f"pool gave no rows; an iterator may be used up. {CALLABLE_HINT}")
+        if count < self._min_rows:
+            raise ValueError(f"pool has {count} row; a spread needs at least {self._min_rows}.")
+
+    def survey(self, coef: Floats | None = None) -> Moments:
+        """One pass that learns the columns' moments and returns those of the scores x_iᵀw."""
+        columns = scores = None
+        stored, weights = 0, np.zeros(self.n_features) if coef is None else coef
+        for block in self.blocks():
+            self.is_sparse |= sparse.issparse(block)
+            stored += block.nnz if sparse.issparse(block) else block.size
+            found = Moments.of(block)
+            seen = Moments.of(np.asarray(block @ weights, dtype=np.float64)[:, None])
+            columns = found if columns is None else columns.merge(found)
+            scores = seen if scores is None else scores.merge(seen)
+        self._columns, self.stored_entries = columns, stored
+        assert scores is not None  # a pass without rows has raised
+        return scores
+
+    @property
+    def columns(self) -> Moments:
+        """Moments of the columns, by a pass of their own if none has been made."""
+        if self._columns is None:
+            self.survey()
+        assert self._columns is not None
+        return self._columns
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; for rows in memory without a pass."""
+        return self.columns.count if self.resident is None else self.resident.shape[0]
+
+    def second_moments(self, centred: bool) -> Floats:
+        """Diagonal of the covariance (m − 1 in the denominator), zero for constant columns."""
+        columns = self.columns
+        scatter = columns.scatter.copy()
+        if centred:
+            rounding = SPARSE_ROUNDING if self.is_sparse else DENSE_ROUNDING
+            scatter[scatter <= rounding * columns.count * columns.mean**2] = 0.0
+        else:
+            scatter += columns.count * columns.mean**2
+        return scatter / (columns.count - 1)
+
+    def whole(self) -> Floats:
+        """All rows as one dense array, for estimators that need them at once."""
+        if self.resident is None:
+            self.require_many_passes("a covariance estimator")
+            parts = [b.toarray() if sparse.issparse(b) else np.array(b) for b in self.blocks()]
+            return np.concatenate(parts)
+        return self.resident.toarray() if sparse.issparse(self.resident) else self.resident
+
+
+def open_pool(
+    pool: Any, n_features: int, *, prepare: Prepare | None = None, min_rows: int = 1
+) -> Pool:
+    """Whatever the user calls a pool as a :class:`Pool`.
+
+    Parameters
+    ----------
+    pool : array, sparse matrix, dataframe, memory map, iterable of blocks or callable
+        A callable returns an iterator of (k, d) blocks.
+    n_features : int
+        Number of columns after ``prepare``.
+    prepare : callable, optional
+        Checks and transforms rows; applied once to rows in memory, and to a block whenever it
+        is read.
+    min_rows : int, default=1
+    """
+    if isinstance(pool, Pool):
+        return pool
+    ready = _as_matrix if prepare is None else prepare
+    if isinstance(pool, np.memmap) and pool.ndim == 2:
+        return Pool(lambda: _mapped(pool, ready), n_features, min_rows=min_rows)
+    if _is_rows(pool):
+        rows = ready(pool, "pool")
+        return Pool(lambda: [(rows, "pool")], n_features, resident=rows, min_rows=min_rows)
+    if callable(pool):
+        return Pool(lambda: _named(pool(), ready), n_features, min_rows=min_rows)
+    if not (hasattr(pool, "__iter__") or hasattr(pool, "__getitem__")):
+        raise TypeError(
+            f"pool={pool!r} is neither rows (array, sparse matrix, dataframe), nor blocks of rows, "
+            "nor a callable that returns an iterator of blocks."
+        )
+    once = isinstance(pool, Iterator)
+    return Pool(lambda: _named(pool, ready), n_features, once=once, min_rows=min_rows)
+
+
+def _is_rows(pool: Any) -> bool:
+    """Whether these are rows rather than blocks; a list is blocks if its items have two axes."""
+    if isinstance(pool, list | tuple):
+        return not pool or len(getattr(pool[0], "shape", ())) != 2
+    return (
+        sparse.issparse(pool) or hasattr(pool, "__array__") or isinstance(pool, str | bytes | dict)
+    )
+
+
+def _as_matrix(rows: Any, name: str) -> Matrix:
+    if sparse.issparse(rows):
+        return rows.tocsr()
+    return np.asarray(rows)
+
+
+def _mapped(rows: np.memmap, ready: Prepare) -> Iterator[tuple[Matrix, str]]:
+    """Slices of a memory map, so that a conversion never loads all of it."""
+    for part in row_slices(rows):
+        name = f"rows {part.start} to {part.stop - 1} of pool"
+        yield ready(rows[part], name), name
+
+
+def _named(blocks: Any, ready: Prepare) -> Iterator[tuple[Matrix, str]]:
+    try:
+        iterator = iter(blocks)
+    except TypeError as error:
+        raise TypeError(
+            f"the pool's callable returned {type(blocks).__name__}, which is not an iterator of "
+            "blocks of rows."
+        ) from error
+    for number, block in enumerate(iterator):
+        # A filtered block may be left without rows.
+        if getattr(block, "shape", (1,))[:1] != (0,):
+            name = f"block {number} of pool"
+            yield ready(block, name), name

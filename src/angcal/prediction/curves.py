@@ -1,0 +1,85 @@
+"""F(u) of raw scores u = xᵀŵ + b̂: what a fit leaves behind for prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats
+from angcal.covariance import ScoreScale
+from angcal.links import Link
+from angcal.prediction.predictor import angular_probability
+from angcal.prediction.table import CurveTable
+
+
+@dataclass(frozen=True)
+class CalibratedCurve:
+    """F(u) = E_Z σ(c·s + √(1−c²)·Z), s = (u − centre)/‖ŵ‖_Σ: four numbers and a link.
+
+    Scores are looked up in a table, made when the first ones come; its error is proven to be at
+    most 1e-9. Scores beyond its reach, and curves that have no such table, are evaluated by the
+    formula.
+
+    Examples
+    --------
+    >>> from angcal.links import ClippedLinear, Logit
+    >>> scale = ScoreScale(center=0.0, norm=2.0, source="covariance")
+    >>> CalibratedCurve(Logit(3.0), 0.6, scale).table_error < 1e-9
+    True
+    >>> CalibratedCurve(ClippedLinear(), 1.0, scale).table_error is None  # a kink, and no noise
+    True
+    """
+
+    link: Link
+    cosine: float
+    scale: ScoreScale
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The table follows from the fields: a pickle need not carry it, and does not depend on
+        # whether the curve was used before.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def table(self) -> CurveTable | None:
+        """The table of F, or None where none is proven to be good to 1e-9."""
+        # Two threads that come first at once make equal tables, and either is kept.
+        table = CurveTable.build(self.link, self.cosine)
+        return table if table is not None and table.suits(self.scale) else None
+
+    @property
+    def table_error(self) -> float | None:
+        """Bound on the table's error in any probability; None where the formula is evaluated."""
+        return None if self.table is None else self.table.error
+
+    def predict(self, scores: Floats) -> Floats:
+        """P(y = 1) of raw scores u = xᵀŵ + b̂."""
+        u = np.asarray(scores, dtype=np.float64)
+        if self.table is None or u.size == 0:
+            return self._formula(u)
+        flat, center, within = u.ravel(), self.scale.center, self.table.reach * self.scale.norm
+        # Differences, since centre ± within may be rounded by more than a cell.
+        if flat.min() - center >= -within and flat.max() - center <= within:
+            return self.table.evaluate(flat, self.scale).reshape(u.shape)
+        # NaN is not inside either: the formula refuses it.
+        inside = np.abs(flat - center) <= within
+        p = np.empty(flat.size)
+        p[inside] = self.table.evaluate(flat[inside], self.scale)
+        p[~inside] = self._formula(flat[~inside])
+        return p.reshape(u.shape)
+
+    def _formula(self, u: Floats) -> Floats:
+        return angular_probability(self.link, self.cosine, self.scale.standardise(u))
+
+
+@dataclass(frozen=True)
+class ConstantCurve:
+    """F(u) = prevalence: the chance predictor, calibrated whatever the angle is."""
+
+    prevalence: float
+
+    def predict(self, scores: Floats) -> Floats:
+        """The prevalence, once per score."""
+        return np.full(np.shape(scores), self.prevalence)

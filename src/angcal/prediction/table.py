@@ -1,0 +1,211 @@
+r"""|F(s) − table(s)| ≤ sup|F⁗|·h⁴/384 + node errors ≤ 1e-9: the angular predictor, tabulated.
+
+The table is the piecewise cubic that has F's values and slopes at nodes of spacing h.
+
+**Between nodes.** Hermite's remainder is F⁗(ξ)·(s−a)²(b−s)²/24, at most sup|F⁗|·h⁴/384. With
+κ the link's scale, v = κ·c·s + offset and τ = κ·√(1−c²), F(s) = G(v) for G(v) = E base(v + τZ), so
+sup|F⁗| = (κ|c|)⁴·sup|G⁗|. Two bounds hold for sup|G⁗|, and the smaller one counts:
+
+- from the link: an average over Z stays within the bounds of base⁗, so sup|G⁗| ≤ sup|base⁗|;
+- from the noise: base is the distribution function of some L, so G(v) = E Φ((v − L)/τ) and
+  sup|G⁗| ≤ sup|φ‴|/τ⁴.
+
+**At the nodes.** Values and slopes come from ``Link.smooth`` and ``smooth_derivative``, good to
+ε = 1e-10. Hermite's weights on values are positive and sum to 1, those on slopes sum to at most
+h/4, so that their errors add at most ε·(1 + κ|c|h/4); h is kept below 2/(κ|c|).
+
+**Rounding.** With at most 2¹⁴ cells the position within a cell is known to 5e-12 of its width, and
+across a cell F moves by at most 1: 1e-11 covers it.
+
+h is the largest spacing for which this is 0.8e-9 + 1.5e-10 + 1e-11 at most. A table that would need
+too many cells is not made, nor one for a link without a bound: no noise and a kink, or a user's
+function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from angcal._typing import Floats
+from angcal.covariance import ScoreScale
+from angcal.links import Cauchit, ClippedLinear, ComplementaryLogLog, Link, Logit, Probit
+from angcal.links.quadrature import PROMISED_ACCURACY
+from angcal.prediction.predictor import angular_probability
+
+LARGEST_TABLE_ERROR = 1e-9
+INTERPOLATION_ERROR = 0.8 * LARGEST_TABLE_ERROR
+"""What h⁴ may cost; node errors and rounding share the rest."""
+
+LARGEST_STEP = 2.0
+"""Of the link's argument from node to node: errors of slopes then add at most half of a value's."""
+
+WIDEST_REACH, SMALLEST_REACH = 12.0, 4.0
+"""Standard deviations on either side of the mean score. Scores outside are evaluated exactly."""
+
+MOST_CELLS = 1 << 14
+"""A larger table (512 kB) leaves the cache and takes longer to build than it saves."""
+
+SCORES_AT_ONCE = 1 << 13
+"""Scores per block, so that its temporary arrays (64 kB each) stay in the cache."""
+
+ROUNDING_ERROR = 1e-11
+
+
+# -- sup|G⁗| ---------------------------------------------------------------------------------
+
+
+def normal_bound() -> float:
+    """sup|φ‴| of φ‴(z) = (3z − z³)φ(z), extreme at z² = 3 − √6."""
+    z = np.sqrt(3.0 - np.sqrt(6.0))
+    return float(np.sqrt(6.0) * z * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
+
+
+def logistic_bound() -> float:
+    """sup|base⁗| of base = (1 + x)/2, x = tanh(t/2): base⁗ = x(1 − x²)(3x² − 2)/4.
+
+    Extreme at x² = (15 − √105)/30.
+    """
+    square = (15.0 - np.sqrt(105.0)) / 30.0
+    return float(np.sqrt(square) * (1.0 - square) * (2.0 - 3.0 * square) / 4.0)
+
+
+def gumbel_bound() -> float:
+    """sup|base⁗| of base = 1 − e^−y, y = e^t: base⁗ = (y − 7y² + 6y³ − y⁴)e^−y = P(y)e^−y.
+
+    Extreme where P′ = P.
+    """
+    P = Polynomial([0.0, 1.0, -7.0, 6.0, -1.0])
+    extremes = (P.deriv() - P).roots()
+    y = extremes[np.isreal(extremes)].real
+    y = y[y > 0]
+    return float(np.max(np.abs(P(y)) * np.exp(-y)))
+
+
+# base⁗ is the third derivative of 1/(π(1 + t²)): with t = tan a, −(6/π)·sin(4a)·cos⁴(a).
+CAUCHY_BOUND = float(6.0 / np.pi * np.sin(0.4 * np.pi) * np.cos(0.1 * np.pi) ** 4)
+NORMAL_BOUND, LOGISTIC_BOUND, GUMBEL_BOUND = normal_bound(), logistic_bound(), gumbel_bound()
+# Clipped line: G⁗ = (φ″(v/τ) − φ″((v − 1)/τ))/τ³, and φ″ runs from −φ(0) to 2φ(√3).
+RAMP_BOUND = float((1.0 + 2.0 * np.exp(-1.5)) / np.sqrt(2.0 * np.pi))
+
+BOUNDS: dict[type[Link], Callable[[np.float64], np.float64]] = {
+    Logit: lambda tau: np.minimum(LOGISTIC_BOUND, NORMAL_BOUND / tau**4),
+    # Φ smoothed is Φ(v/√(1 + τ²)).
+    Probit: lambda tau: NORMAL_BOUND / (1.0 + tau**2) ** 2,
+    ComplementaryLogLog: lambda tau: np.minimum(GUMBEL_BOUND, NORMAL_BOUND / tau**4),
+    Cauchit: lambda tau: np.minimum(CAUCHY_BOUND, NORMAL_BOUND / tau**4),
+    ClippedLinear: lambda tau: np.minimum(RAMP_BOUND / tau**3, NORMAL_BOUND / tau**4),
+}
+"""Family -> (τ -> sup|G⁗|). A subclass may have another base, so it is not taken for its parent."""
+
+
+def fourth_derivative_bound(link: Link, spread: float) -> float:
+    """sup over v of |∂⁴/∂v⁴ E base(v + τZ)|, or ∞ where no bound is known."""
+    if type(link) not in BOUNDS:
+        return float("inf")
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(BOUNDS[type(link)](np.float64(spread)))
+
+
+def largest_spacing(bound: float, steepness: float) -> float:
+    """h with bound·(steepness·h)⁴/384 ≤ 0.8e-9 and steepness·h ≤ 2; 0 without a bound."""
+    if not np.isfinite(bound):
+        return 0.0
+    with np.errstate(divide="ignore", over="ignore"):
+        # The fourth root comes first: steepness⁴ may overflow.
+        step = (384.0 * INTERPOLATION_ERROR / np.float64(bound)) ** 0.25
+        return float(np.minimum(step, LARGEST_STEP) / np.float64(steepness))
+
+
+# -- the table -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CurveTable:
+    """p(s) = Σ_k coefficients[k, i]·tᵏ on cell i, t ∈ [0, 1] its position there.
+
+    Attributes
+    ----------
+    coefficients : (4, cells) array
+    spacing : float
+        h, the width of a cell in standard deviations of the score. Cells lie symmetrically
+        around s = 0.
+    error : float
+        Bound on |p(s) − F(s)| for every |s| ≤ `reach`.
+    """
+
+    coefficients: Floats
+    spacing: float
+    error: float
+
+    @classmethod
+    def build(cls, link: Link, cosine: float) -> CurveTable | None:
+        """The table of F, or None where none of at most 2¹⁴ cells is proven good to 1e-9."""
+        sine = np.sqrt(max(1.0 - cosine * cosine, 0.0))
+        steepness = link.scale * abs(cosine)
+        allowed = largest_spacing(fourth_derivative_bound(link, link.scale * sine), steepness)
+        reach = min(WIDEST_REACH, 0.5 * allowed * (MOST_CELLS - 1))
+        if reach < SMALLEST_REACH:
+            return None
+        # Half a cell more at either end: rounding cannot put a score within reach outside.
+        cells = int(np.clip(np.ceil(2.0 * reach / allowed), 1, MOST_CELLS - 1)) + 1
+        spacing = 2.0 * reach / (cells - 1)
+        nodes = spacing * (np.arange(cells + 1, dtype=np.float64) - 0.5 * cells)
+        error = INTERPOLATION_ERROR * (spacing / allowed) ** 4
+        error += PROMISED_ACCURACY * (1.0 + 0.25 * steepness * spacing) + ROUNDING_ERROR
+        values = angular_probability(link, cosine, nodes)
+        slopes = cosine * link.smooth_derivative(cosine * nodes, sine)
+        return cls(hermite_coefficients(values, slopes, spacing), spacing, float(error))
+
+    @property
+    def cells(self) -> int:
+        """Number of cubics."""
+        return self.coefficients.shape[1]
+
+    @property
+    def reach(self) -> float:
+        """Largest |s| that the table answers."""
+        return 0.5 * self.spacing * (self.cells - 1)
+
+    def suits(self, scale: ScoreScale) -> bool:
+        """Whether widths of cells and table, in units of the raw score, are normal numbers."""
+        with np.errstate(over="ignore", under="ignore"):
+            widths = scale.norm * np.array([self.spacing, 2.0 * self.reach])
+        return bool(np.all((widths > np.finfo(np.float64).tiny) & np.isfinite(widths)))
+
+    def evaluate(self, scores: Floats, scale: ScoreScale) -> Floats:
+        """p of raw scores in one dimension, all of them within reach.
+
+        Every operation is an elementwise one, so equal scores get equal probabilities to the
+        last bit, wherever they stand.
+        """
+        result = np.empty(scores.size)
+        longest = min(scores.size, SCORES_AT_ONCE)
+        positions, terms, numbers = np.empty(longest), np.empty(longest), np.empty(longest, np.intp)
+        width, middle = scale.norm * self.spacing, 0.5 * self.cells
+        highest_first = self.coefficients[::-1]
+        for start in range(0, scores.size, SCORES_AT_ONCE):
+            p = result[start : start + SCORES_AT_ONCE]
+            t, term, cell = positions[: p.size], terms[: p.size], numbers[: p.size]
+            np.subtract(scores[start : start + SCORES_AT_ONCE], scale.center, out=t)
+            np.divide(t, width, out=t)
+            np.add(t, middle, out=t)
+            np.floor(t, out=term)
+            np.copyto(cell, term, casting="unsafe")
+            np.subtract(t, term, out=t)
+            # mode="clip" only because the default one takes a detour through a buffer.
+            np.take(highest_first[0], cell, out=p, mode="clip")
+            for coefficient in highest_first[1:]:
+                np.multiply(p, t, out=p)
+                np.add(p, np.take(coefficient, cell, out=term, mode="clip"), out=p)
+            np.clip(p, 0.0, 1.0, out=p)
+        return result
+
+
+def hermite_coefficients(values: Floats, slopes: Floats, spacing: float) -> Floats:
+    """(4, cells): the cubic on every cell, in powers of t = (s − left end)/spacing."""
+    rise, left, right = np.diff(values), spacing * slopes[:-1], spacing * slopes[1:]
+    return np.stack([values[:-1], left, 3.0 * rise - 2.0 * left - right, left + right - 2.0 * rise])

@@ -1,0 +1,337 @@
+"""The table of the angular predictor: its proof line by line, and the curve that uses it."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from threading import Barrier
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+from scipy.stats import norm
+
+from angcal.covariance import ScoreScale
+from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
+from angcal.prediction import (
+    LARGEST_TABLE_ERROR,
+    CalibratedCurve,
+    CurveTable,
+    angular_probability,
+)
+from angcal.prediction.table import (
+    MOST_CELLS,
+    SCORES_AT_ONCE,
+    SMALLEST_REACH,
+    fourth_derivative_bound,
+)
+
+SCALE = ScoreScale(center=0.4, norm=2.5, source="covariance")
+LINKS = [
+    Logit(3.0, 1.0),
+    Logit(0.3, -2.0),
+    Logit(60.0, 5.0),
+    Probit(2.0, 0.5),
+    Probit(40.0),
+    ComplementaryLogLog(1.5),
+    ComplementaryLogLog(10.0, -3.0),
+    Cauchit(2.0, -0.5),
+    Cauchit(20.0),
+    ClippedLinear(2.0, 0.5),
+    ClippedLinear(0.05, 0.5),
+    ClippedLinear(50.0),
+]
+every_link = pytest.mark.parametrize("link", LINKS, ids=repr)
+every_cosine = pytest.mark.parametrize("cosine", [-0.95, 0.0, 0.2, 0.6, 0.999])
+every_family = pytest.mark.parametrize(
+    "family", [Logit, Probit, ComplementaryLogLog, Cauchit, ClippedLinear]
+)
+MP_BASES = {
+    Logit: lambda t: 1 / (1 + mpmath.exp(-t)),
+    Probit: mpmath.ncdf,
+    ComplementaryLogLog: lambda t: -mpmath.expm1(-mpmath.exp(t)),
+    Cauchit: lambda t: mpmath.mpf(1) / 2 + mpmath.atan(t) / mpmath.pi,
+}
+
+
+def curve(link, cosine, scale=SCALE):
+    return CalibratedCurve(link, cosine, scale)
+
+
+def formula(made, scores):
+    return angular_probability(made.link, made.cosine, made.scale.standardise(scores))
+
+
+def scores_between_nodes(made, positions=(0.0, 0.25, 0.5, 0.75)):
+    """Raw scores at the given positions within every cell; the remainder peaks at 1/2."""
+    table = made.table
+    cells = np.arange(table.cells)[:, None] - 0.5 * table.cells
+    s = (cells + np.asarray(positions)).ravel() * table.spacing
+    s = s[np.abs(s) < table.reach]
+    return made.scale.center + made.scale.norm * s
+
+
+# --- the proof, line by line ------------------------------------------------------------------
+
+
+@every_family
+@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0, 1.5, 4.0])
+def test_the_fourth_derivative_of_the_smoothed_link_obeys_its_bound(family, spread):
+    """G⁗(v) = E base(v + τZ)·He₄(Z)/τ⁴, by a fine sum over Z that knows nothing of the table."""
+    z = np.linspace(-12.0, 12.0, 24_001)
+    weights = norm.pdf(z) * (z[1] - z[0]) * (z**4 - 6 * z**2 + 3) / spread**4
+    v = np.linspace(-6.0, 6.0, 601)
+    values = np.array([np.sum(weights * (family().base(m + spread * z) - 0.5)) for m in v])
+    bound = fourth_derivative_bound(family(), spread)
+    rounding = 1e-15 / spread**4
+    assert np.abs(values).max() <= bound + rounding
+    assert np.abs(values).max() >= bound / 10
+
+
+@pytest.mark.parametrize("family", MP_BASES)
+def test_without_noise_the_bound_is_the_links_own_and_is_attained(family):
+    v = np.linspace(-5.0, 5.0, 401)
+    values = [abs(float(mpmath.diff(MP_BASES[family], t, 4))) for t in v]
+    bound = fourth_derivative_bound(family(), 0.0)
+    assert 0.999 * bound <= max(values) <= bound * (1 + 1e-9)
+
+
+def test_much_noise_makes_every_link_a_probit():
+    for family in (Logit, ComplementaryLogLog, Cauchit, ClippedLinear):
+        exact = fourth_derivative_bound(Probit(), 1e4)
+        assert_allclose(fourth_derivative_bound(family(), 1e4), exact, rtol=1e-6)
+
+
+@every_link
+@every_cosine
+def test_the_error_stays_below_its_bound_in_every_cell(link, cosine):
+    made = curve(link, cosine)
+    assert made.table_error <= LARGEST_TABLE_ERROR
+    u = scores_between_nodes(made)
+    error = np.abs(made.predict(u) - formula(made, u)).max()
+    assert error <= made.table_error
+
+
+@pytest.mark.parametrize("cosine", [0.3, 0.9, 1.0])
+def test_the_bound_of_a_probit_is_sharp(cosine):
+    """Its fourth derivative is known exactly, so that only the budget for node errors is left."""
+    made = curve(Probit(3.0, 0.5), cosine)
+    u = scores_between_nodes(made)
+    error = np.abs(made.predict(u) - formula(made, u)).max()
+    assert error > 0.85 * made.table_error
+
+
+@pytest.mark.parametrize("family", MP_BASES)
+@pytest.mark.parametrize(("scale", "cosine"), [(3.0, 0.6), (0.7, -0.95), (8.0, 0.9)])
+def test_the_worst_point_against_thirty_digits(family, scale, cosine):
+    link = family(scale, 0.5)
+    made = curve(link, cosine)
+    u = scores_between_nodes(made, [0.5])
+    worst = u[np.argmax(np.abs(made.predict(u) - formula(made, u)))]
+    with mpmath.workdps(30):
+        sine = mpmath.sqrt(1 - mpmath.mpf(cosine) ** 2)
+        mean = cosine * (mpmath.mpf(worst) - SCALE.center) / SCALE.norm
+
+        def integrand(z):
+            return MP_BASES[family](scale * (mean + sine * z) + 0.5) * mpmath.npdf(z)
+
+        exact = mpmath.quad(integrand, list(range(-12, 13)))
+        assert abs(made.predict(worst) - exact) <= made.table_error
+
+
+# --- where there is no table ------------------------------------------------------------------
+
+
+class OtherLogit(Logit):
+    """Same name, another base: the parent's bound says nothing about it."""
+
+    def base(self, t):
+        return np.where(np.asarray(t) < 0.0, 0.25, 0.75)
+
+
+NO_TABLE = [
+    (ClippedLinear(2.0, 0.5), 1.0),
+    (ClippedLinear(2.0, 0.5), 1.0 - 1e-15),
+    (CallableLink(lambda t: expit(3.0 * t)), 0.6),
+    (CallableLink(lambda t: expit(3.0 * t)), 0.0),
+    (Logit(5000.0), 1.0),
+    (Logit(1e150), 1.0),
+    (OtherLogit(), 1.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("link", "cosine"), NO_TABLE, ids=lambda part: getattr(part, "name", repr(part))
+)
+def test_without_a_proof_the_formula_is_evaluated(link, cosine):
+    made = curve(link, cosine)
+    assert made.table is None
+    assert made.table_error is None
+    u = np.linspace(-3.0, 3.0, 7)
+    assert_array_equal(made.predict(u), formula(made, u))
+
+
+def test_steepness_decides_how_far_a_table_reaches():
+    reaches = [CurveTable.build(Logit(scale), 1.0).reach for scale in (1.0, 30.0, 50.0, 75.0)]
+    assert reaches[0] == pytest.approx(12.0)
+    assert np.all(np.diff(reaches) <= 0)
+    assert reaches[-1] >= SMALLEST_REACH
+    assert CurveTable.build(Logit(75.0), 1.0).cells <= MOST_CELLS
+    assert CurveTable.build(Logit(90.0), 1.0) is None
+    # A little noise rounds the same link off.
+    assert CurveTable.build(Logit(90.0), 0.99) is not None
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e4, 1e160])
+@pytest.mark.parametrize("cosine", [0.0, 0.5, 1.0])
+def test_extreme_links_overflow_nothing(scale, cosine):
+    made = curve(Logit(scale), cosine)
+    u = np.linspace(-9.0, 9.0, 50)
+    assert_allclose(made.predict(u), formula(made, u), atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-309, 1e-200, 1e200, 1e307])
+def test_extreme_units_of_the_score(size):
+    made = curve(Logit(3.0, 1.0), 0.6, ScoreScale(0.0, size, "covariance"))
+    u = np.array([-3.0, 0.0, 1.0, 2.0]) * size
+    assert_allclose(made.predict(u), formula(made, u), atol=1e-9)
+
+
+@pytest.mark.parametrize("center", [1e9, 1e15, -1e15])
+def test_a_distant_centre_costs_no_accuracy(center):
+    """Next to 1e15 scores are an eighth apart, more than a cell, and so are the table's ends."""
+    made = curve(Logit(0.5, 1.0), 0.9, ScoreScale(center, 1.01, "covariance"))
+    assert made.table.spacing < 0.125
+    u = center + np.arange(-20.0, 20.0, 0.125)
+    assert np.abs(made.predict(u) - formula(made, u)).max() <= made.table_error
+
+
+# --- the curve as a map from scores to probabilities ------------------------------------------
+
+
+@every_link
+@every_cosine
+def test_sorted_scores_have_sorted_probabilities_within_0_and_1(link, cosine):
+    made = curve(link, cosine)
+    u = np.sort(np.random.default_rng(0).normal(0.4, 6.0, 40_000))
+    p = made.predict(u)
+    assert p.min() >= 0.0
+    assert p.max() <= 1.0
+    direction = -1.0 if cosine < 0 else 1.0
+    # Across the table's ends it may fall back by the table's error; within by rounding only.
+    assert np.diff(direction * p).min() >= -made.table_error
+    within = np.abs(u - SCALE.center) < made.table.reach * SCALE.norm
+    assert np.diff(direction * p[within]).min() >= -1e-14
+
+
+@pytest.mark.parametrize("link", [Logit(3.0, -4.0), Logit(12.0), Probit(2.0)], ids=repr)
+@pytest.mark.parametrize("cosine", [0.6, 0.99])
+def test_small_probabilities_stay_positive(link, cosine):
+    """A zero would make the log-loss of a surprise infinite."""
+    made = curve(link, cosine)
+    u = scores_between_nodes(made, [0.1, 0.5, 0.9])
+    exact = formula(made, u)
+    p, exact = made.predict(u)[exact > 0], exact[exact > 0]
+    assert p.min() > 0.0
+    assert exact.min() < made.table_error
+    assert np.abs(np.log(p / exact)).max() < 0.01
+
+
+def test_outlying_scores_are_exact():
+    made = curve(Logit(3.0, 1.0), 0.6)
+    far = SCALE.center + SCALE.norm * np.array([-1e6, -40.0, -12.1, 12.1, 40.0, 1e300])
+    near = np.linspace(-2.0, 2.0, 6)
+    mixed = np.stack([far, near], axis=1).ravel()
+    p = made.predict(mixed)
+    assert_array_equal(p[::2], formula(made, far))
+    assert_array_equal(p[1::2], made.predict(near))
+
+
+def test_the_ends_of_the_table_belong_to_it():
+    for link in LINKS:
+        made = curve(link, 0.6)
+        ends = SCALE.center + SCALE.norm * made.table.reach * np.array([-1.0, 1.0])
+        beyond = np.concatenate([ends, np.nextafter(ends, [-np.inf, np.inf])])
+        assert np.abs(made.predict(beyond) - formula(made, beyond)).max() <= made.table_error
+
+
+def test_equal_scores_have_equal_probabilities_to_the_last_bit():
+    made = curve(Logit(3.0, 1.0), 0.6)
+    few = np.random.default_rng(0).normal(size=101)
+    many = np.tile(few, 3 * SCORES_AT_ONCE // 101)
+    p = made.predict(few)
+    assert_array_equal(made.predict(many).reshape(-1, 101), np.tile(p, (len(many) // 101, 1)))
+    assert_array_equal([made.predict(few[i : i + 1])[0] for i in range(101)], p)
+    # Company of outliers changes nothing.
+    assert_array_equal(made.predict(np.append(few, 1e5))[:-1], p)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 4), (0, 2)])
+def test_shapes_are_kept(shape):
+    made = curve(Logit(3.0, 1.0), 0.6)
+    u = np.random.default_rng(0).normal(size=shape)
+    assert made.predict(u).shape == shape
+    assert_allclose(made.predict(u), formula(made, u), atol=1e-9)
+
+
+def test_scores_are_not_written_to():
+    u = np.random.default_rng(0).normal(size=100)
+    u.setflags(write=False)
+    strided = np.repeat(u, 2)[::2]
+    made = curve(Logit(3.0, 1.0), 0.6)
+    assert_array_equal(made.predict(u), made.predict(strided))
+    assert_array_equal(made.predict(u.astype(np.float32)), made.predict(np.float64(np.float32(u))))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_are_refused(wrong):
+    with pytest.raises(ValueError, match="must be finite"):
+        curve(Logit(3.0, 1.0), 0.6).predict(np.array([0.0, wrong, 1.0]))
+
+
+# --- the table is an inner matter of the curve ------------------------------------------------
+
+
+def test_the_table_is_made_once_and_only_on_demand():
+    made = curve(Logit(3.0, 1.0), 0.6)
+    assert "table" not in vars(made)
+    made.predict(np.zeros(1))
+    table = made.table
+    made.predict(np.zeros(9))
+    assert made.table is table
+
+
+def test_a_used_curve_equals_a_fresh_one():
+    used, fresh = curve(Logit(3.0, 1.0), 0.6), curve(Logit(3.0, 1.0), 0.6)
+    before = pickle.dumps(used)
+    used.predict(np.zeros(1))
+    assert used == fresh
+    assert hash(used) == hash(fresh)
+    assert repr(used) == repr(fresh)
+    assert pickle.dumps(used) == before
+
+
+def test_copies_predict_the_same():
+    made = curve(Logit(3.0, 1.0), 0.6)
+    u = np.random.default_rng(0).normal(size=500)
+    p = made.predict(u)
+    for copy in (pickle.loads(pickle.dumps(made)), deepcopy(made)):
+        assert copy == made
+        assert_array_equal(copy.predict(u), p)
+
+
+def test_threads_may_come_first_at_once():
+    u = np.random.default_rng(0).normal(size=5000)
+    expected = curve(Logit(3.0, 1.0), 0.6).predict(u)
+    made, start = curve(Logit(3.0, 1.0), 0.6), Barrier(4)
+
+    def predict(_):
+        start.wait()
+        return made.predict(u)
+
+    with ThreadPoolExecutor(4) as pool:
+        for p in pool.map(predict, range(4)):
+            assert_array_equal(p, expected)
