@@ -122,7 +122,9 @@ def test_block_conjugate_gradients_solve_and_extrapolate():
     root = rng.normal(size=(60, 40))
     M = (root.T @ root + 5.0 * np.eye(40)).astype(np.float32)
     B = rng.normal(size=(40, 5)).astype(np.float32)
-    W, form = block_conjugate_gradients(lambda V: M @ V, B, np.diag(M), np.full(5, 1e-4))
+    W, form = block_conjugate_gradients(
+        lambda V: M @ V, B, (1 / np.diag(M))[:, None], np.full(5, 1e-4)
+    )
     expected = np.linalg.solve(M.astype(float), B)
     assert_allclose(W, expected, atol=0.02 * np.abs(expected).max())
     assert_allclose(form, np.einsum("ij,ij->j", B, expected), rtol=1e-4)
@@ -133,7 +135,9 @@ def test_hopeless_conditioning_is_said():
     rng = np.random.default_rng(0)
     rhs = rng.normal(size=(400, 3)).astype(np.float32)
     with pytest.raises(NotConvergedError, match="not done after"):
-        block_conjugate_gradients(lambda V: values * V, rhs, np.ones(400), np.full(3, 1e-6))
+        block_conjugate_gradients(
+            lambda V: values * V, rhs, np.ones((400, 1), dtype=np.float32), np.full(3, 1e-6)
+        )
 
 
 def test_auto_chooses_by_the_smaller_side(monkeypatch):

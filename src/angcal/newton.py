@@ -18,18 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from angcal.arrays import namespace_of
+
 MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 60, 200, 30
 # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
 LARGEST_FORCING = 0.5
-
-
-def namespace_of(X: Any) -> Any:
-    """The array library of X: NumPy's for NumPy and sparse arrays."""
-    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-        return np
-    from array_api_compat import array_namespace
-
-    return array_namespace(X)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,9 @@ rows of unequal length and rare columns. ρ comes from two sources, weighed by t
 
 All right-hand sides share the passes over X. The quadratic form xᵀĤx that conjugate gradients have
 reached grows from below by steps that are known; the rest is extrapolated from the last two.
-Products run in single precision: what is wanted is good to 1e-3.
+Products run in single precision: what is wanted is good to 1e-3. They run where X is: X may be a
+tensor of an array library that follows the array API, on any device; what leaves the device are
+vectors of length n and d.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import concatenate, namespace_of, on_host, placed_like
 
 # Eight columns at a time: products with so few cost hardly more than with one.
 COLUMNS, SIGN_PROBES, MOST_ROWS = 8, 2, 64
@@ -39,7 +43,7 @@ FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 2e-3, 0.01, 150
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.3
 MOMENT_ROWS = 512
-BLOCK_ENTRIES = 4_000_000
+BLOCK_ENTRIES, DEVICE_BLOCKS = 4_000_000, 64
 SEED = 20_250_915
 
 
@@ -97,31 +101,39 @@ class IterativeHessian:
     ) -> None:
         self._n, self._d = X.shape
         self._D = D
-        # One copy in single precision serves all passes: half the bytes of X, half the time.
-        self._X = X.astype(np.float32)
+        self._xp = namespace_of(X)
+        # One copy in single precision serves all passes: half the bytes of X, half the time. A
+        # device has no room to spare.
+        self._X = X.astype(np.float32) if self._xp is np else X
         self._XT = self._X.T
-        self._weights = D.astype(np.float32)[:, None]
         self._intercept = fit_intercept
         self._Q = np.append(Q, intercept_curvature) if fit_intercept else np.asarray(Q)
-        self._Q32 = self._Q.astype(np.float32)[:, None]
+        self._weights = self._placed(D)[:, None]
+        self._strength = self._placed(self._Q)[:, None]
         self.passes = 0
+
+    def _placed(self, values: Any) -> Any:
+        """The values as an array of X's library, type and device."""
+        return placed_like(values, self._X)
 
     # -- products ------------------------------------------------------------------------------
 
-    def _forward(self, V: np.ndarray) -> np.ndarray:
+    def _forward(self, V: Any) -> Any:
         """X̃V."""
         self.passes += 1
-        images = np.asarray(self._X @ V[: self._d])
-        return images + V[self._d] if self._intercept else images
+        images = self._X @ V[: self._d, :]
+        return images + V[self._d :, :] if self._intercept else images
 
-    def _backward(self, U: np.ndarray) -> np.ndarray:
+    def _backward(self, U: Any) -> Any:
         """X̃ᵀU."""
         self.passes += 1
-        out = np.asarray(self._XT @ U)
-        return np.vstack([out, U.sum(axis=0)]) if self._intercept else out
+        out = self._XT @ U
+        if not self._intercept:
+            return out
+        return concatenate([out, self._xp.sum(U, axis=0)[None, :]], self._xp)
 
-    def _apply(self, V: np.ndarray) -> np.ndarray:
-        return self._backward(self._weights * self._forward(V)) + self._Q32 * V
+    def _apply(self, V: Any) -> Any:
+        return self._backward(self._weights * self._forward(V)) + self._strength * V
 
     @cached_property
     def _diagonal(self) -> Floats:
@@ -129,29 +141,36 @@ class IterativeHessian:
         if sparse.issparse(self._X):
             moments = np.asarray(self._X.multiply(self._X).T @ self._D, dtype=np.float64)
         else:
-            rng = np.random.default_rng(SEED)
-            rows = rng.permutation(self._n)[:MOMENT_ROWS]
+            rows = np.random.default_rng(SEED).permutation(self._n)[:MOMENT_ROWS]
             share = self._D[rows].sum() / max(self._D.sum(), np.finfo(float).tiny)
-            moments = (self._X[rows] ** 2).T @ self._D[rows] / max(share, 1e-30)
+            sample = self._rows(rows)
+            moments = on_host((sample * sample).T @ self._placed(self._D[rows]))
+            moments = moments / max(share, 1e-30)
         if self._intercept:
             moments = np.append(moments, self._D.sum())
         diagonal = moments + self._Q
         return np.where(diagonal > 0, diagonal, 1.0)
 
+    def _rows(self, rows: np.ndarray) -> Any:
+        """Dense rows of X."""
+        if self._xp is np:
+            block = self._X[rows]
+            return block.toarray() if sparse.issparse(block) else block
+        return self._X[self._xp.asarray(rows, device=self._X.device), :]
+
     @cached_property
     def sizes(self) -> Floats:
         """q_i = Σ_j x̃_ij²/m_j."""
-        inverse = (1.0 / self._diagonal).astype(np.float32)
-        slopes = inverse[: self._d]
+        slopes = self._placed(1.0 / self._diagonal[: self._d])
         self.passes += 1
         if sparse.issparse(self._X):
             q = np.asarray(self._X.multiply(self._X) @ slopes, dtype=np.float64)
         else:
-            q = np.empty(self._n)
             step = max(1, BLOCK_ENTRIES // max(self._d, 1))
-            for start in range(0, self._n, step):
-                block = self._X[start : start + step]
-                q[start : start + step] = np.square(block) @ slopes
+            starts = range(0, self._n, step * (1 if self._xp is np else DEVICE_BLOCKS))
+            width = starts.step
+            parts = [self._X[i : i + width, :] for i in starts]
+            q = np.concatenate([on_host((part * part) @ slopes) for part in parts])
         return q + (1.0 / self._diagonal[-1] if self._intercept else 0.0)
 
     # -- what is asked of it -------------------------------------------------------------------
@@ -166,15 +185,18 @@ class IterativeHessian:
         rhs = np.append(coef_part, intercept_part) if self._intercept else coef_part
         if "survey" in self.__dict__:
             scale = float(np.abs(rhs).max()) or 1.0
-            column = (rhs / scale).astype(np.float32)[:, None]
+            column = self._placed(rhs / scale)[:, None]
             W, _ = block_conjugate_gradients(
-                self._apply, column, self._diagonal, np.array([STEP_FORM_TOLERANCE])
+                self._apply, column, self._inverse_diagonal, np.array([STEP_FORM_TOLERANCE])
             )
-            step = W[:, 0] * scale
+            step = on_host(W[:, 0]) * scale
         else:
             self.__dict__["survey"], step = self._run_survey(rhs)
-        step = step.astype(np.float64)
         return step[: self._d], float(step[-1]) if self._intercept else 0.0
+
+    @cached_property
+    def _inverse_diagonal(self) -> Any:
+        return self._placed(1.0 / self._diagonal)[:, None]
 
     def leverages(self) -> Floats:
         """h_i = ρq_i/(1 + ρq_iD_i), exact for the sampled rows."""
@@ -195,22 +217,21 @@ class IterativeHessian:
         start = self.passes
         rows, forms, solutions = np.empty(0, dtype=np.intp), np.empty(0), []
         trace, step = None, np.zeros(len(self._Q))
+        scale = 1.0 if rhs is None else float(np.abs(rhs).max()) or 1.0
         while True:
             first = not len(rows)
             spare = (rhs is not None) + (SIGN_PROBES if self._n > self._d else 0)
             fresh = _spread_rows(order, COLUMNS - spare if first else COLUMNS, rng, taken=rows)
-            columns = [self._row_columns(fresh)]
-            if first and self._n > self._d:
-                signs = rng.choice([-1.0, 1.0], (len(self._Q), SIGN_PROBES))
-                columns.append((np.sqrt(self._Q)[:, None] * signs).astype(np.float32))
-            if first and rhs is not None:
-                scale = float(np.abs(rhs).max()) or 1.0
-                columns.append((rhs / scale).astype(np.float32)[:, None])
+            extra = self._extra_columns(rng, rhs, scale) if first else []
+            columns = [self._row_columns(fresh), *extra]
             tolerances = np.full(sum(part.shape[1] for part in columns), FORM_TOLERANCE)
             if first and rhs is not None:
                 tolerances[-1] = STEP_FORM_TOLERANCE
             W, reached = block_conjugate_gradients(
-                self._apply, np.concatenate(columns, axis=1), self._diagonal, tolerances
+                self._apply,
+                concatenate(columns, self._xp, axis=1),
+                self._inverse_diagonal,
+                tolerances,
             )
             k = len(fresh)
             rows, forms = np.append(rows, fresh), np.append(forms, reached[:k])
@@ -218,7 +239,7 @@ class IterativeHessian:
             if first and self._n > self._d:
                 trace = reached[k : k + SIGN_PROBES]
             if first and rhs is not None:
-                step = W[:, -1].astype(np.float64) * scale
+                step = on_host(W[:, -1]) * scale
             ratio, error, scatter = self._ratio(rows, forms, trace)
             enough = error <= STEP_TOLERANCE / np.sqrt(self._n)
             if enough or len(rows) >= min(MOST_ROWS, self._n // 2):
@@ -227,16 +248,27 @@ class IterativeHessian:
             raise NotConvergedError(
                 f"leverages are not told by the size of their rows (they scatter by {scatter:.0%})"
             )
-        strength = self._coupling_strength(rows, forms, np.concatenate(solutions, axis=1), ratio)
+        found = concatenate(solutions, self._xp, axis=1)
+        strength = self._coupling_strength(rows, forms, found, ratio)
         passes = self.passes - start
         return Survey(ratio, error, scatter, rows, forms, strength, passes), step
 
-    def _row_columns(self, rows: np.ndarray) -> np.ndarray:
-        block = self._X[rows]
-        block = block.toarray() if sparse.issparse(block) else block
-        columns = np.ascontiguousarray(block.T, dtype=np.float32)
+    def _extra_columns(
+        self, rng: np.random.Generator, rhs: Floats | None, scale: float
+    ) -> list[Any]:
+        """Sign probes of Tr(QĤ) where n > d, and the gradient where there is one."""
+        columns = []
+        if self._n > self._d:
+            signs = rng.choice([-1.0, 1.0], (len(self._Q), SIGN_PROBES))
+            columns.append(self._placed(np.sqrt(self._Q)[:, None] * signs))
+        if rhs is not None:
+            columns.append(self._placed(rhs / scale)[:, None])
+        return columns
+
+    def _row_columns(self, rows: np.ndarray) -> Any:
+        columns = self._rows(rows).T
         if self._intercept:
-            columns = np.vstack([columns, np.ones((1, len(rows)), dtype=np.float32)])
+            columns = concatenate([columns, self._placed(np.ones((1, len(rows))))], self._xp)
         return columns
 
     def _ratio(
@@ -278,12 +310,12 @@ class IterativeHessian:
         self, rows: np.ndarray, forms: Floats, solutions: np.ndarray, ratio: float
     ) -> float:
         """Σ_{j≠i} A_ij²/(r_i r_j)² over γ_i, averaged over the sampled rows, r = 1 − hD."""
-        part = ratio * self.sizes * self._D
-        remaining = 1.0 / (1.0 + part)
-        images = (self._forward(solutions) / remaining[:, None]) ** 2
+        undone = 1.0 + ratio * self.sizes * self._D  # 1/r
+        images = (self._forward(solutions) * self._placed(undone)[:, None]) ** 2
         own = 1.0 - forms * self._D[rows]
-        sums = images.sum(axis=0) - images[rows, np.arange(len(rows))]
-        return float((sums / own**2).sum() / (forms / own).sum())
+        # Row i's own term is h_i/r_i, whose h_i conjugate gradients have given.
+        sums = on_host(self._xp.sum(images, axis=0)) - (forms * undone[rows]) ** 2
+        return float((np.maximum(sums, 0.0) / own**2).sum() / (forms / own).sum())
 
 
 def _spread_rows(
@@ -296,11 +328,8 @@ def _spread_rows(
 
 
 def block_conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray],
-    rhs: np.ndarray,
-    diagonal: Floats,
-    tolerances: Floats,
-) -> tuple[np.ndarray, Floats]:
+    apply: Callable[[Any], Any], rhs: Any, inverse_diagonal: Any, tolerances: Floats
+) -> tuple[Any, Floats]:
     """(W, bᵀM⁻¹b) with MW = B for every column b of B, preconditioned by the diagonal.
 
     Each column has its own step lengths; they only share products with M. The quadratic form grows
@@ -308,38 +337,39 @@ def block_conjugate_gradients(
     what is missing. The iteration ends when that share is below the columns' tolerances: each
     column's for a tolerance of its own, on average for columns that have the same.
     """
-    inverse = (1.0 / diagonal).astype(rhs.dtype)[:, None]
-    W, r = np.zeros_like(rhs), rhs.copy()
-    z = inverse * r
-    p, slope = z.copy(), _columns_dot(r, z)
-    active = slope > 0
+    xp = namespace_of(rhs)
+    W, r = xp.zeros_like(rhs), rhs
+    z = inverse_diagonal * r
+    p, slope = z, _columns_dot(r, z, xp)
     form, last = np.zeros(rhs.shape[1]), None
     groups = [(tolerance, tolerances == tolerance) for tolerance in np.unique(tolerances)]
     for _ in range(MOST_STEPS):
         Mp = apply(p)
-        curvature = _columns_dot(p, Mp)
+        active = slope > 0
+        curvature = _columns_dot(p, Mp, xp)
         alpha = np.divide(slope, curvature, out=np.zeros_like(slope), where=active)
-        W += alpha.astype(rhs.dtype) * p
-        r -= alpha.astype(rhs.dtype) * Mp
+        step = placed_like(alpha, rhs)
+        W, r = W + step * p, r - step * Mp
         gain = alpha * slope
-        form += gain
+        form = form + gain
         if last is not None:
             shrink = np.clip(np.divide(gain, last, out=np.zeros_like(gain), where=last > 0), 0, 0.9)
             missing = gain * shrink / (1.0 - shrink)
-            share = np.divide(missing, form, out=np.zeros_like(form), where=active)
+            share = np.divide(missing, form, out=np.zeros_like(form), where=form > 0)
             if all(share[same].mean() < tolerance for tolerance, same in groups):
                 return W, form + missing
-        z = inverse * r
-        following = _columns_dot(r, z)
+        z = inverse_diagonal * r
+        following = _columns_dot(r, z, xp)
         beta = np.divide(following, slope, out=np.zeros_like(slope), where=active)
-        p = z + beta.astype(rhs.dtype) * p
+        p = z + placed_like(beta, rhs) * p
         slope, last = following, gain
-        active = active & (slope > 0)
     raise NotConvergedError(
         f"conjugate gradients are not done after {MOST_STEPS} steps: the penalty is too weak for "
         "products in single precision"
     )
 
 
-def _columns_dot(a: np.ndarray, b: np.ndarray) -> Floats:
-    return np.einsum("ij,ij->j", a, b, dtype=np.float64)
+def _columns_dot(a: Any, b: Any, xp: Any) -> Floats:
+    if xp is np:
+        return np.einsum("ij,ij->j", a, b, dtype=np.float64)
+    return on_host(xp.sum(a * b, axis=0))

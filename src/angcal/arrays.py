@@ -1,0 +1,38 @@
+"""The few operations that differ between NumPy and libraries that follow the array API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats
+
+
+def namespace_of(X: Any) -> Any:
+    """The array library of X: NumPy's for NumPy and sparse arrays."""
+    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(X)
+
+
+def placed_like(values: Any, X: Any) -> Any:
+    """Values as an array of X's library, type and device."""
+    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        return np.asarray(values, dtype=X.dtype)
+    return namespace_of(X).asarray(np.asarray(values), dtype=X.dtype, device=X.device)
+
+
+def on_host(values: Any) -> Floats:
+    """Values as a NumPy array of doubles."""
+    if not isinstance(values, np.ndarray) and hasattr(values, "cpu"):
+        values = values.cpu()
+    return np.asarray(values, dtype=np.float64)
+
+
+def concatenate(parts: Sequence[Any], xp: Any, axis: int = 0) -> Any:
+    """Join arrays; NumPy had no ``concat`` before version 2."""
+    return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
