@@ -156,21 +156,42 @@ def observe(fit: LinearFit) -> Observables:
     >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
     True
     """
-    leverages = fit.hessian.leverages()
-    remaining = remaining_curvature(leverages, fit.curvatures)
+    hessian = fit.hessian
+    leverages = hessian.leverages()
+    coupling = hessian.coupling(leverages, remaining_curvature(leverages, fit.curvatures))
+    return observables_from(
+        fit,
+        leverages,
+        coupling,
+        side=hessian.side,
+        step_error=hessian.relative_error,
+        remark=hessian.remark,
+    )
+
+
+def observables_from(
+    fit: LinearFit,
+    leverages: Floats,
+    coupling: Floats,
+    *,
+    side: str,
+    step_error: float = 0.0,
+    remark: str = "",
+) -> Observables:
+    """Observables of a fit whose leverages are at hand."""
     return Observables(
         scores=fit.scores,
         linear_scores=fit.scores - fit.intercept,
         residuals=fit.residuals,
         curvatures=fit.curvatures,
         leverages=leverages,
-        coupling=fit.hessian.coupling(leverages, remaining),
+        coupling=coupling,
         intercept_leverage=_intercept_leverage(fit),
         n_features=fit.shape[1],
         has_intercept=fit.fit_intercept,
-        side=fit.hessian.side,
-        step_error=fit.hessian.relative_error,
-        remark=fit.hessian.remark,
+        side=side,
+        step_error=step_error,
+        remark=remark,
     )
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import warnings
 from copy import deepcopy
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import validate_data
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import on_host
 from angcal.calibration import ANGLE_METHODS, Options, calibrate
+from angcal.estimators.device import check_tensor, fit_tensor, on_device
 from angcal.estimators.one_fit import OneFitCalibrator, PoolWarning, warn_about_repeats
+from angcal.estimators.targets import encode_binary
 from angcal.links import Link, Logit, as_link
 from angcal.observables import observe
 from angcal.pools import Pool, open_pool
@@ -160,6 +165,8 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         link, known = self._resolve_link()
         self._check_options()
         self._check_observables()
+        if on_device(X):
+            return self._fit_on_device(X, y, sample_weight, link, known)
         X, labels, weights = self._validate(X, y, sample_weight)
         self._fit_base(X, labels, weights, weighted=sample_weight is not None)
         rows = self._training_rows(X)
@@ -180,6 +187,50 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
         return self
+
+    def _fit_on_device(
+        self, X: Any, y: Any, sample_weight: Any, link: Link, known: bool
+    ) -> AngularCalibratedClassifier:
+        """As `fit`, for a tensor: the base model is fitted and surveyed where X is."""
+        unused = ("covariance", "pool", "sign_holdout")
+        given = [name for name in unused if getattr(self, name) is not None]
+        if given:
+            raise ValueError(
+                f"{given[0]} is not taken with tensors; leave it None, or pass NumPy arrays."
+            )
+        check_tensor(X)
+        labels, weights = self._validate_targets(X, y, sample_weight)
+        model = self._model()
+        found = fit_tensor(X, labels, weights, model)
+        options = Options(link=link, link_known=known, angle="loo" if known else "auto")
+        if not isinstance(self.angle, str):
+            options = replace(options, angle=self.angle)
+        options = replace(options, confidence=self.confidence)
+        result = calibrate(found.fit, found.observables, weights, options)
+        self.n_features_in_ = int(X.shape[1])
+        self.coef_, self.intercept_ = found.coef, found.intercept
+        self.estimator_ = clone(model)
+        self.estimator_.coef_, self.estimator_.intercept_ = found.coef, found.intercept
+        self.estimator_.classes_ = self.classes_
+        self.estimator_.n_iter_ = np.array([found.newton_steps])
+        self.observables_, self.passes_ = found.observables, found.passes
+        self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
+        self.curve_ = result.curve
+        return self
+
+    def _validate_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+        """Labels in {0, 1} and weights on the host, one per row of X."""
+        y = y.cpu() if hasattr(y, "cpu") else y
+        self.classes_, labels = encode_binary(column_or_1d(np.asarray(y), warn=True))
+        if len(labels) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)} labels; give one each.")
+        weights = np.ones(len(labels))
+        if sample_weight is not None:
+            weights = on_host(sample_weight)
+            if weights.shape != labels.shape or not np.all(weights > 0):
+                raise ValueError("sample_weight must be positive, one per row of X, for tensors.")
+        self._require_rows_and_classes(labels)
+        return labels, weights
 
     def _resolve_link(self) -> tuple[Link, bool]:
         """(link, whether it is known): a name or None is a family, anything else is known."""

@@ -21,6 +21,8 @@ from sklearn.utils.validation import (
 )
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import on_host, placed_like
+from angcal.estimators.device import check_tensor, on_device, probabilities
 from angcal.estimators.targets import encode_binary
 from angcal.fitting import LinearFit, check_separable, minimize
 from angcal.observables import Observables
@@ -205,6 +207,8 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated P(y = class | x), one column per class in the order of ``classes_``."""
+        if on_device(X):
+            return self._probabilities_on_device(X)
         positive = self._positive(X)
         both = np.empty((positive.size, 2))
         np.subtract(1.0, positive, out=both[:, 0])
@@ -213,9 +217,19 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class whose calibrated probability is larger."""
+        if on_device(X):
+            likely = on_host(self._probabilities_on_device(X)[:, 1]) > 0.5
+            return self.classes_[likely.astype(int)]
         # Before classes_ is looked up: it does not exist either on an unfitted model.
         likely = self._positive(X) > 0.5
         return self.classes_[likely.astype(int)]
+
+    def _probabilities_on_device(self, X: Any) -> Any:
+        """As `predict_proba`, a tensor where X is one."""
+        check_is_fitted(self, "curve_")
+        check_tensor(X, self.n_features_in_)
+        coef = placed_like(on_host(self.coef_), X)[0, :]
+        return probabilities(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
 
 
 def _product(X: Matrix, coef: Floats) -> Floats:

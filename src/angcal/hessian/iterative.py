@@ -220,7 +220,8 @@ class IterativeHessian:
         scale = 1.0 if rhs is None else float(np.abs(rhs).max()) or 1.0
         while True:
             first = not len(rows)
-            spare = (rhs is not None) + (SIGN_PROBES if self._n > self._d else 0)
+            # A place is kept for a gradient, so that the rows do not depend on there being one.
+            spare = 1 + (SIGN_PROBES if self._n > self._d else 0)
             fresh = _spread_rows(order, COLUMNS - spare if first else COLUMNS, rng, taken=rows)
             extra = self._extra_columns(rng, rhs, scale) if first else []
             columns = [self._row_columns(fresh), *extra]

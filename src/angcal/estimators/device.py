@@ -1,0 +1,168 @@
+"""Fits and predictions where X is: tensors in, tensors out, following scikit-learn's dispatch.
+
+With ``sklearn.set_config(array_api_dispatch=True)`` a tensor of a library that follows the array
+API (PyTorch, say, on a CPU or a GPU) stays on its device: the fit, the survey of its rows and the
+scores are products with it. Vectors of length n and d come to the host, where the link is fitted on
+gathered scores in milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.linear_model import LogisticRegression
+
+from angcal._typing import Floats
+from angcal.arrays import namespace_of, on_host, placed_like
+from angcal.fitting import LinearFit
+from angcal.hessian import IterativeHessian, NotConvergedError
+from angcal.losses import Logistic
+from angcal.newton import RidgeLogistic
+from angcal.observables import Observables, observables_from
+from angcal.penalties import Ridge
+from angcal.prediction import CalibratedCurve, ConstantCurve
+
+BLOCK_ENTRIES = 1 << 28
+
+
+def on_device(X: Any) -> bool:
+    """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
+    if not get_config()["array_api_dispatch"] or isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        return False
+    try:
+        from array_api_compat import is_array_api_obj
+    except ImportError:
+        return False
+    return bool(is_array_api_obj(X))
+
+
+def check_tensor(X: Any, n_features: int | None = None) -> None:
+    """Raise unless X is a finite floating-point matrix, of so many columns if that is known."""
+    xp = namespace_of(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
+    if not xp.isdtype(X.dtype, "real floating"):
+        raise ValueError(f"X has the type {X.dtype}; make it float32 or float64.")
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but the fit was made with {n_features}.")
+    rows = max(1, BLOCK_ENTRIES // max(int(X.shape[1]), 1))
+    for start in range(0, int(X.shape[0]), rows):
+        block = X[start : start + rows, :]
+        # A finite sum proves its terms finite, without an array of flags.
+        if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
+            raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+
+
+def ridge_strength(model: Any) -> float:
+    """q = 1/C of a ridge LogisticRegression; others are refused."""
+    plain = isinstance(model, LogisticRegression) and model.class_weight is None
+    l1_ratio = getattr(model, "l1_ratio", None)
+    penalty = getattr(model, "penalty", "l2")
+    if not plain or l1_ratio not in (None, 0, 0.0) or penalty not in ("l2", "deprecated"):
+        raise TypeError(
+            f"estimator={model!r} cannot be fitted on a device; use LogisticRegression with its "
+            "ridge penalty, or pass NumPy arrays."
+        )
+    return 1.0 / float(model.C)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceFit:
+    """A fit, what is observed of it, and what it took.
+
+    Attributes
+    ----------
+    fit : LinearFit
+        With coefficients on the host.
+    coef, intercept
+        The same on the device, of shapes (1, d) and (1,).
+    observables : Observables
+    newton_steps, passes : int
+        Steps of the solver; products with X or its transpose in all.
+    """
+
+    fit: LinearFit
+    coef: Any
+    intercept: Any
+    observables: Observables
+    newton_steps: int
+    passes: int
+
+
+def fit_tensor(X: Any, labels: Floats, weights: Floats, model: LogisticRegression) -> DeviceFit:
+    """Fit, and survey the rows of X for its leverages."""
+    strength = ridge_strength(model)
+    problem = RidgeLogistic(
+        X, placed_like(labels, X), placed_like(weights, X), strength, bool(model.fit_intercept)
+    )
+    solution = problem.solve(tol=model.tol)
+    total = float(weights.sum())
+    fit = LinearFit(
+        X=X,
+        labels=labels,
+        weights=weights,
+        coef=on_host(solution.coef),
+        intercept=solution.intercept,
+        loss=Logistic(),
+        penalty=Ridge(strength / total),
+        fit_intercept=bool(model.fit_intercept),
+        iterations=solution.newton_steps,
+    )
+    # The scores are at hand: no pass for them.
+    fit.__dict__["scores"] = on_host(solution.scores)
+    quadratic = np.full(X.shape[1], strength)
+    hessian = IterativeHessian(X, fit.curvatures, quadratic, fit.fit_intercept, 0.0)
+    try:
+        leverages = hessian.leverages()
+    except NotConvergedError as error:
+        raise ValueError(
+            f"The leverages cannot be had on this device: {error}. Strengthen the penalty, or pass "
+            "NumPy arrays, which are factorised then."
+        ) from error
+    observables = observables_from(
+        fit,
+        leverages,
+        hessian.coupling(),
+        side="randomised",
+        step_error=hessian.survey.relative_error,
+    )
+    intercept = placed_like(np.array([solution.intercept]), X)
+    return DeviceFit(
+        fit,
+        solution.coef[None, :],
+        intercept,
+        observables,
+        solution.newton_steps,
+        solution.passes + hessian.passes,
+    )
+
+
+def probabilities(curve: CalibratedCurve | ConstantCurve, scores: Any) -> Any:
+    """F(u) of scores on a device, from the curve's table; (n, 2) with the complement first."""
+    xp = namespace_of(scores)
+    positive = _positive(curve, scores, xp)
+    return xp.stack([1.0 - positive, positive], axis=1)
+
+
+def _positive(curve: CalibratedCurve | ConstantCurve, scores: Any, xp: Any) -> Any:
+    if isinstance(curve, ConstantCurve):
+        return xp.zeros_like(scores) + curve.prevalence
+    table, scale = curve.table, curve.scale
+    if table is None:
+        return placed_like(curve.predict(on_host(scores)), scores)
+    place = (scores - scale.center) / (scale.norm * table.spacing) + 0.5 * table.cells
+    cell = xp.clip(xp.floor(place), 0.0, float(table.cells - 1))
+    t = place - cell
+    index = xp.astype(cell, xp.int64)
+    p = xp.zeros_like(scores)
+    for coefficient in placed_like(table.coefficients[::-1].copy(), scores):
+        p = p * t + xp.take(coefficient, index)
+    p = xp.clip(p, 0.0, 1.0)
+    # Scores beyond the table, if any, are few: they go by the formula on the host.
+    far = xp.abs(scores - scale.center) > table.reach * scale.norm
+    if bool(xp.any(far)):
+        p[far] = placed_like(curve.predict(on_host(scores[far])), scores)
+    return p

@@ -1,0 +1,142 @@
+"""Tensors in, tensors out: the same answers as from NumPy arrays, on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
+
+from angcal import AngularCalibratedClassifier, Logit
+from angcal.newton import RidgeLogistic
+from angcal.simulation import simulate
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("array_api_compat")
+
+MODEL = LogisticRegression(C=0.01, tol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate(700, 500, link=Logit(3.0, 1.0), random_state=3)
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    # scikit-learn asks for this before it lets tensors through.
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with sklearn.config_context(array_api_dispatch=True):
+        yield
+
+
+def tensors(data, dtype=torch.float64):
+    X = data.X * np.sqrt(data.X.shape[1])
+    return torch.asarray(X, dtype=dtype), torch.asarray(data.y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_same_fit_and_curve_as_numpy(data, dispatch, dtype):
+    X, y = tensors(data, dtype)
+    found = AngularCalibratedClassifier(MODEL).fit(X, y)
+    host = AngularCalibratedClassifier(MODEL, observables="randomised").fit(X.numpy(), y.numpy())
+    exact = AngularCalibratedClassifier(MODEL, observables="exact").fit(X.numpy(), y.numpy())
+    assert isinstance(found.coef_, torch.Tensor)
+    assert found.coef_.dtype == dtype
+    scale = np.abs(host.coef_).max()
+    assert_allclose(found.coef_.numpy(), host.coef_, atol=2e-3 * scale)
+    p = found.predict_proba(X)
+    assert isinstance(p, torch.Tensor)
+    assert p.dtype == dtype
+    assert_allclose(p.sum(axis=1).numpy(), 1.0, atol=1e-6)
+    assert_allclose(p.numpy(), host.predict_proba(X.numpy()), atol=3e-3)
+    assert np.abs(p.numpy() - exact.predict_proba(X.numpy())).mean() < 0.01
+    assert found.observables_.side == "randomised"
+    assert found.passes_ > 10
+    assert set(np.unique(found.predict(X))) == {0, 1}
+
+
+def test_known_link_and_given_cosine(data, dispatch):
+    X, y = tensors(data)
+    link = Logit(3.0, 1.0)
+    found = AngularCalibratedClassifier(MODEL, link=link).fit(X, y)
+    assert found.angle_.method == "loo"
+    true = data.cosine(found.coef_.numpy()[0] * np.sqrt(500))
+    assert abs(found.angle_.cosine - true) < 4 * found.angle_.standard_error
+    given = AngularCalibratedClassifier(MODEL, link=link, angle=0.5).fit(X, y)
+    assert given.angle_.cosine == 0.5
+
+
+def test_weights_are_part_of_the_loss(data, dispatch):
+    X, y = tensors(data)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    found = AngularCalibratedClassifier(MODEL).fit(X, y, sample_weight=torch.asarray(weights))
+    host = LogisticRegression(C=0.01, tol=1e-8, max_iter=1000).fit(
+        X.numpy(), y.numpy(), sample_weight=weights
+    )
+    assert_allclose(found.coef_.numpy(), host.coef_, atol=2e-3 * np.abs(host.coef_).max())
+
+
+def test_predictions_are_those_of_the_curve(data, dispatch):
+    X, y = tensors(data)
+    found = AngularCalibratedClassifier(MODEL).fit(X, y)
+    far = X[:5] * 1e3  # beyond the table
+    rows = torch.cat([X, far])
+    scores = rows.numpy() @ found.coef_.numpy()[0] + found.intercept_.item()
+    assert_allclose(
+        found.predict_proba(rows)[:, 1].numpy(), found.curve_.predict(scores), atol=2e-9
+    )
+
+
+def test_without_dispatch_a_cpu_tensor_is_an_array(data):
+    X, y = tensors(data)
+    found = AngularCalibratedClassifier(MODEL).fit(X, y)
+    assert isinstance(found.coef_, np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X[:, 0], y), "must be a matrix"),
+        (lambda X, y: (X.to(torch.int64), y), "make it float32"),
+        (lambda X, y: (X / 0, y), "NaN or infinity"),
+        (lambda X, y: (X, y[:-1]), "give one each"),
+        (lambda X, y: (X, torch.zeros_like(y)), "one class"),
+    ],
+)
+def test_bad_tensors(data, dispatch, change, message):
+    with pytest.raises(ValueError, match=message):
+        AngularCalibratedClassifier(MODEL).fit(*change(*tensors(data)))
+
+
+def test_what_a_device_cannot_do_is_said(data, dispatch):
+    X, y = tensors(data)
+    with pytest.raises(TypeError, match="cannot be fitted on a device"):
+        AngularCalibratedClassifier(LogisticRegression(class_weight="balanced")).fit(X, y)
+    with pytest.raises(ValueError, match="pool is not taken with tensors"):
+        AngularCalibratedClassifier(MODEL, pool=data.pool(50)).fit(X, y)
+    found = AngularCalibratedClassifier(MODEL).fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        found.predict_proba(X[:, :-1])
+
+
+@pytest.mark.parametrize("C", [1.0, 0.01])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("shape", [(300, 80), (150, 400)])
+def test_newton_finds_scikit_learns_optimum(C, fit_intercept, shape):
+    data = simulate(*shape, link=Logit(3.0, 1.0), random_state=1)
+    X = data.X * np.sqrt(shape[1])
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, shape[0])
+    expected = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=1e-10, max_iter=10_000)
+    expected.fit(X, data.y, sample_weight=weights)
+    problem = RidgeLogistic(X, data.y.astype(float), weights, 1.0 / C, fit_intercept)
+    cold = problem.solve(tol=1e-9)
+    unit = np.abs(expected.coef_).max()
+    assert_allclose(cold.coef, expected.coef_[0], atol=1e-5 * unit)
+    assert_allclose(cold.intercept, expected.intercept_[0], atol=1e-5)
+    assert cold.gradient <= 1e-9
+    before = problem.passes
+    warm = problem.solve(cold.coef, cold.intercept, tol=1e-9)
+    assert warm.newton_steps == 0
+    assert problem.passes - before == 2
