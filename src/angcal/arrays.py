@@ -10,13 +10,27 @@ import numpy as np
 from angcal._typing import Floats
 
 
+def _compatibility() -> Any:
+    """array-api-compat, or the copy that scikit-learn brings."""
+    try:
+        import array_api_compat
+    except ImportError:
+        from sklearn.externals import array_api_compat
+    return array_api_compat
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is an array of a library other than NumPy that follows the array API."""
+    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        return False
+    return bool(_compatibility().is_array_api_obj(X))
+
+
 def namespace_of(X: Any) -> Any:
     """The array library of X: NumPy's for NumPy and sparse arrays."""
     if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
         return np
-    from array_api_compat import array_namespace
-
-    return array_namespace(X)
+    return _compatibility().array_namespace(X)
 
 
 def placed_like(values: Any, X: Any) -> Any:

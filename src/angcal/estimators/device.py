@@ -16,7 +16,7 @@ from sklearn import get_config
 from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
-from angcal.arrays import namespace_of, on_host, placed_like
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
 from angcal.fitting import LinearFit
 from angcal.hessian import IterativeHessian, NotConvergedError
 from angcal.losses import Logistic
@@ -30,13 +30,7 @@ BLOCK_ENTRIES = 1 << 28
 
 def on_device(X: Any) -> bool:
     """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
-    if not get_config()["array_api_dispatch"] or isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-        return False
-    try:
-        from array_api_compat import is_array_api_obj
-    except ImportError:
-        return False
-    return bool(is_array_api_obj(X))
+    return bool(get_config()["array_api_dispatch"]) and is_tensor(X)
 
 
 def check_tensor(X: Any, n_features: int | None = None) -> None:
