@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from angcal.baselines import PlattScaling
-from angcal.score_bins import FINEST_SPACING, REACH, SPACINGS, bin_scores
+from angcal.score_bins import COARSE_SPACING, FINE_SPACING, REACH, bin_scores
 
 
 def drawn(n, seed=0):
@@ -27,7 +27,7 @@ def test_weight_and_first_moment_are_kept(n):
     assert_allclose(bins.total, bins.positive + bins.negative)
 
 
-@pytest.mark.parametrize(("n", "spacing"), [(4096, SPACINGS[0][1]), (200_000, FINEST_SPACING)])
+@pytest.mark.parametrize(("n", "spacing"), [(4096, COARSE_SPACING), (200_000, FINE_SPACING)])
 def test_added_variance_is_that_of_the_spacing(n, spacing):
     rng = np.random.default_rng(1)
     scores = rng.normal(size=n)

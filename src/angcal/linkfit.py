@@ -43,6 +43,8 @@ LOG_SCALES = (-5.0, 7.0)
 MOST_SCORING_STEPS, MOST_HALVINGS = 60, 30
 # A loss within this of its minimum is 1e-4 standard errors away from it.
 SMALLEST_GAIN = 1e-8
+# Noise levels are compared by their losses, which need not be better than this.
+SCAN_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,12 @@ class _Problem:
         information[0, 0] += 1.0 / WIDE_LOG_SCALE_SD**2
         return value + 0.5 * off**2, gradient, information
 
-    def solve(self, noise: float, start: Floats) -> tuple[float, Floats]:
+    def solve(
+        self, noise: float, start: Floats, gain: float = SMALLEST_GAIN
+    ) -> tuple[float, Floats]:
         """Best (a, b) at one noise level: (penalised loss, (a, b))."""
         bounds = (-np.inf, 0.0) if self.falls else (0.0, np.inf)
-        return fisher_scoring(lambda theta: self.at_noise(theta, noise), start, bounds)
+        return fisher_scoring(lambda theta: self.at_noise(theta, noise), start, bounds, gain)
 
     def solve_at(self, cosine: float) -> tuple[float, float]:
         """Best (κ, β) at one cosine, taken as exact: a two-parameter fit."""
@@ -204,7 +208,10 @@ Evaluation = tuple[float, Floats, Floats]
 
 
 def fisher_scoring(
-    evaluate: Callable[[Floats], Evaluation], start: Floats, bounds: tuple[float, float]
+    evaluate: Callable[[Floats], Evaluation],
+    start: Floats,
+    bounds: tuple[float, float],
+    gain: float = SMALLEST_GAIN,
 ) -> tuple[float, Floats]:
     """Minimise a loss in two parameters, the first within bounds: (loss, parameters).
 
@@ -217,7 +224,7 @@ def fisher_scoring(
         held = theta[0] in bounds and gradient[0] * (1.0 if theta[0] == bounds[0] else -1.0) > 0
         step = _scoring_step(gradient, information, held)
         # Half the squared length of the step in standard errors: what is left to gain.
-        if -float(gradient @ step) < SMALLEST_GAIN:
+        if -float(gradient @ step) < gain:
             break
         for _ in range(MOST_HALVINGS):
             trial = theta + step
@@ -275,14 +282,14 @@ def estimate_link(
     losses, points = [], []
     start = np.array([-1.0 if problem.falls else 1.0, 0.0])
     for noise in NOISE_LEVELS:
-        value, start = problem.solve(float(noise), start)
+        value, start = problem.solve(float(noise), start, SCAN_GAIN)
         losses.append(value)
         points.append(start)
     best = int(np.argmin(losses))
     logs = np.log(NOISE_LEVELS)
     bracket = (logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)])
     refined = minimize_scalar(
-        lambda log_noise: problem.solve(float(np.exp(log_noise)), points[best])[0],
+        lambda log_noise: problem.solve(float(np.exp(log_noise)), points[best], SCAN_GAIN)[0],
         bounds=bracket,
         options={"xatol": 0.05},
     )

@@ -22,7 +22,7 @@ from angcal.arrays import namespace_of
 
 MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 60, 200, 30
 # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
-LARGEST_FORCING = 0.5
+LARGEST_FORCING = 0.7
 
 
 @dataclass(frozen=True, eq=False)

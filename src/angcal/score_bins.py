@@ -15,9 +15,9 @@ import numpy as np
 
 from angcal._typing import Floats
 
-# Rows up to which a spacing (in standard deviations of the score) is used.
-SPACINGS = ((4_096, 1 / 16), (65_536, 1 / 32))
-FINEST_SPACING = 1 / 64
+# In standard deviations of the score, for few rows and for many. The finer one lowers a slope by
+# 0.016 %, a tenth of its standard error at a million rows.
+COARSE_SPACING, FINE_SPACING, MANY_ROWS = 1 / 16, 1 / 32, 4_096
 FEWEST_ROWS = 512
 """Up to so many rows there is nothing to be gained."""
 REACH = 8.0
@@ -55,7 +55,7 @@ def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> Binn
     (array([0.25, 1.  ]), array([1., 0.]), array([0., 1.]))
     """
     n = len(standard_scores)
-    spacing = next((h for rows, h in SPACINGS if n <= rows), FINEST_SPACING)
+    spacing = COARSE_SPACING if n <= MANY_ROWS else FINE_SPACING
     near = np.abs(standard_scores) <= REACH
     inside = standard_scores[near] / spacing
     first = int(np.floor(inside.min())) if inside.size else 0
@@ -64,13 +64,14 @@ def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> Binn
         return BinnedScores(standard_scores, weights * labels, weights * (1.0 - labels))
     below = np.floor(inside)
     share = inside - below
-    index = below.astype(np.intp) - first
-    far = standard_scores[~near]
-    gathered = []
-    for part in (weights * labels, weights * (1.0 - labels)):
-        rows = part[near]
-        sums = np.bincount(index, rows * (1.0 - share), count)
-        sums += np.bincount(index + 1, rows * share, count)
-        gathered.append(np.concatenate([sums, part[~near]]))
-    nodes = np.concatenate([spacing * (first + np.arange(count)), far])
-    return BinnedScores(nodes, *gathered)
+    # Both labels in one count: places 2k are those of label 0 at node k, places 2k + 1 of label 1.
+    place = 2 * (below.astype(np.intp) - first) + (labels[near] > 0.5)
+    whole = np.bincount(place, weights[near], 2 * count)
+    upper = np.bincount(place, weights[near] * share, 2 * count)
+    lower = whole - upper
+    lower[2:] += upper[:-2]
+    far, far_weights = ~near, weights[~near]
+    positive = np.concatenate([lower[1::2], far_weights * labels[far]])
+    negative = np.concatenate([lower[0::2], far_weights * (1.0 - labels[far])])
+    nodes = np.concatenate([spacing * (first + np.arange(count)), standard_scores[far]])
+    return BinnedScores(nodes, positive, negative)

@@ -97,7 +97,7 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
         return X, labels, weights
 
     def _require_rows_and_classes(self, labels: Floats) -> None:
-        if len(np.unique(labels)) < 2:
+        if labels.min() == labels.max():
             present = self.classes_[int(labels[0])]
             raise ValueError(
                 f"y has one class only ({present!r}); a classifier needs rows of two classes."

@@ -42,7 +42,7 @@ STEP_TOLERANCE = 0.7
 FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 2e-3, 0.01, 150
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.3
-MOMENT_ROWS = 512
+MOMENT_ROWS, CANDIDATES = 512, 4096
 BLOCK_ENTRIES, DEVICE_BLOCKS = 4_000_000, 64
 SEED = 20_250_915
 
@@ -213,7 +213,8 @@ class IterativeHessian:
 
     def _run_survey(self, rhs: Floats | None) -> tuple[Survey, Floats]:
         rng = np.random.default_rng(SEED)
-        order = np.argsort(self.sizes, kind="stable")
+        candidates = rng.permutation(self._n)[:CANDIDATES]
+        order = candidates[np.argsort(self.sizes[candidates], kind="stable")]
         start = self.passes
         rows, forms, solutions = np.empty(0, dtype=np.intp), np.empty(0), []
         trace, step = None, np.zeros(len(self._Q))

@@ -1,0 +1,146 @@
+r"""One design for all penalties: Z with ZZᵀ = XXᵀ, as narrow as X's smaller side.
+
+Under a ridge penalty only inner products of rows matter: with X = ZQᵀ and orthonormal columns in Q,
+weights w = Qv have the same scores Zv and the same norm. A whole path of penalties shares one Z:
+
+- both sides short, or one of them: the eigenbasis of XᵀX or of XXᵀ. Z then has orthogonal columns,
+  and a Hessian ZᵀDZ + q·I is all but diagonal while the D_i do not differ much;
+- many more columns than rows: the Cholesky factor of XXᵀ, n × n instead of n × d;
+- otherwise, and for sparse X: X itself.
+
+Dense rows are centred first where there is an intercept, which is free to make up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from angcal._typing import Floats, Matrix
+from angcal.newton import column_moments
+
+# Up to this side an eigenbasis costs less than the iterations that it saves.
+LONGEST_EIGENBASIS = 512
+# Up to so many rows, and from so many columns per row, XXᵀ costs less than the products it saves.
+MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
+# Eigenvalues below this share of the largest are rounding.
+RANK_TOLERANCE = 1e-13
+# What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal.
+JITTER = 1e-11
+# Weakest automatic penalty, as a share of a typical eigenvalue of the Hessian.
+WEAKEST_SHARE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Z, what it takes to come back to X, and the moments that scale steps and penalties.
+
+    Attributes
+    ----------
+    Z : (n, k) array or sparse matrix
+    labels, weights : (n,) arrays
+    fit_intercept : bool
+    moments : (k,) array
+        Σ_i ω_i z_ij².
+    spread : float
+        Σ_i ω_i ‖x_i − x̄‖², or about 0 without an intercept.
+    n_features : int
+        d.
+    """
+
+    Z: Matrix
+    labels: Floats
+    weights: Floats
+    fit_intercept: bool
+    moments: Floats
+    spread: float
+    n_features: int
+    center: Floats | None
+    expand: Callable[[Floats], Floats]
+
+    @cached_property
+    def single(self) -> Matrix:
+        """Z in single precision."""
+        return self.Z.astype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, k)."""
+        return self.Z.shape[0], self.Z.shape[1]
+
+    @property
+    def prevalence(self) -> float:
+        """Weighted share of label 1."""
+        return float(np.average(self.labels, weights=self.weights))
+
+    def restore(self, coef: Floats, intercept: float) -> tuple[Floats, float]:
+        """(w, b) for rows of X from (v, b) for rows of Z."""
+        w = self.expand(coef)
+        return w, intercept - (0.0 if self.center is None else float(self.center @ w))
+
+    def grid(self, count: int) -> Floats:
+        """C from where the fit has about one degree of freedom to where it has nearly all.
+
+        With D̄ = p(1−p), the curvature of a constant fit, df ≤ D̄·Σω_i‖x_i−x̄‖²/q. The grid ends
+        at a thousandth of the mean eigenvalue of the Hessian. It follows the unit of X: columns
+        ten times as large have a grid a hundred times as small.
+        """
+        n, d = self.Z.shape[0], self.n_features
+        strongest = max(self.prevalence * (1.0 - self.prevalence) * self.spread, 1e-100)
+        weakest = WEAKEST_SHARE * strongest / max(min(n - 1, d), 1)
+        return np.geomspace(1.0 / strongest, 1.0 / weakest, count)
+
+
+def make_design(X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool) -> Design:
+    """The narrowest design that is worth its making; see the module."""
+    n, d = X.shape
+    center = None
+    Z: Any = X
+    expand: Callable[[Floats], Floats] = _unchanged
+    if not sparse.issparse(X):
+        rows = np.asarray(X, dtype=np.float64)
+        center = weights @ rows / weights.sum() if fit_intercept else None
+        rows = rows if center is None else rows - center
+        Z, expand = _rotate(rows)
+    moments = column_moments(Z, weights)
+    spread = float(moments.sum())
+    if center is None and fit_intercept:
+        mean = np.asarray(Z.T @ weights) / weights.sum()
+        spread -= float(weights.sum() * (mean @ mean))
+    return Design(Z, labels, weights, fit_intercept, moments, spread, d, center, expand)
+
+
+def _unchanged(v: Floats) -> Floats:
+    return v
+
+
+def _rotate(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """(Z, v ↦ Qv)."""
+    n, d = X.shape
+    if min(n, d) <= LONGEST_EIGENBASIS:
+        return _eigenbasis(X) if d <= n else _row_eigenbasis(X)
+    if n <= MOST_GRAM_ROWS and d >= FEWEST_COLUMNS_PER_ROW * n:
+        gram = X @ X.T
+        gram[np.diag_indices(n)] += JITTER * max(float(np.trace(gram)) / n, 1e-300)
+        factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+        # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
+        return factor, lambda v: X.T @ linalg.solve_triangular(factor, v, lower=True, trans=1)
+    return X, _unchanged
+
+
+def _eigenbasis(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+    values, vectors = linalg.eigh(X.T @ X, check_finite=False)
+    basis = vectors[:, values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
+    return X @ basis, lambda v: basis @ v
+
+
+def _row_eigenbasis(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+    values, vectors = linalg.eigh(X @ X.T, check_finite=False)
+    kept = values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)
+    lengths, basis = np.sqrt(values[kept]), vectors[:, kept]
+    return basis * lengths, lambda v: X.T @ (basis @ (v / lengths))
