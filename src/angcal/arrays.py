@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from angcal._typing import Floats
 
 
+@cache
 def _compatibility() -> Any:
-    """array-api-compat, or the copy that scikit-learn brings."""
+    """array-api-compat, or the copy that scikit-learn brings; a failed import is slow to repeat."""
     try:
         import array_api_compat
     except ImportError:
