@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # Two test workers with one BLAS thread each beat one worker with two threads.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint quick clean
+.PHONY: demo test lint quick bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,11 @@ test: lint
 
 quick: lint
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# Under ten minutes on two cores, with as many BLAS threads as there are cores.
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.speed.run --fresh
+	$(BIN)/python -m benchmarks.speed.plot --run quick
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

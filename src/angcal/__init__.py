@@ -12,6 +12,7 @@ from angcal.baselines import (
 from angcal.calibration import AngleWarning
 from angcal.estimators import (
     AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
     MEstimator,
     OptimalityWarning,
     PoolWarning,
@@ -56,6 +57,7 @@ __all__ = [
     "Angle",
     "AngleWarning",
     "AngularCalibratedClassifier",
+    "AngularLogisticRegressionCV",
     "BetaCalibration",
     "CallableLink",
     "Cauchit",

@@ -3,10 +3,12 @@
 from angcal.estimators.angular import AngularCalibratedClassifier
 from angcal.estimators.m_estimator import MEstimator
 from angcal.estimators.one_fit import OptimalityWarning, PoolWarning, RepeatedRowsWarning
+from angcal.estimators.path import AngularLogisticRegressionCV
 from angcal.estimators.score import ScoreCalibratedClassifier
 
 __all__ = [
     "AngularCalibratedClassifier",
+    "AngularLogisticRegressionCV",
     "MEstimator",
     "OptimalityWarning",
     "PoolWarning",

@@ -1,0 +1,28 @@
+r"""A path of ridge penalties for little more than a fit, and the one to choose.
+
+All penalties share one design (:mod:`~angcal.path.design`), one run of Newton's method
+(:mod:`~angcal.path.solver`) and the sampled rows that give leverages
+(:mod:`~angcal.path.leverages`). The leave-one-out log-loss of a calibrated curve says which one to
+take (:mod:`~angcal.path.curve`), and :mod:`~angcal.path.cosines` what the angle is under each.
+"""
+
+from __future__ import annotations
+
+from angcal.path.cosines import cosines_under
+from angcal.path.curve import SCORINGS, LooCurves, PenaltyPath, choose
+from angcal.path.design import Design, make_design
+from angcal.path.leverages import observe_path
+from angcal.path.solver import PathSolution, PathSolver
+
+__all__ = [
+    "SCORINGS",
+    "Design",
+    "LooCurves",
+    "PathSolution",
+    "PathSolver",
+    "PenaltyPath",
+    "choose",
+    "cosines_under",
+    "make_design",
+    "observe_path",
+]

@@ -32,8 +32,26 @@ MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
 RANK_TOLERANCE = 1e-13
 # What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal.
 JITTER = 1e-11
-# Weakest automatic penalty, as a share of a typical eigenvalue of the Hessian.
-WEAKEST_SHARE = 1e-3
+# Weakest automatic penalty, as a share of the Hessian's diagonal in a typical column of Z.
+WEAKEST_SHARE = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Z, v ↦ Qv, and whether the columns of Z mean something of their own.
+
+    Those of a Cholesky factor do not: scaling steps by their moments would mislead.
+    """
+
+    Z: Any
+    expand: Callable[[Floats], Floats]
+    has_own_columns: bool = True
+
+    def even(self, moments: Floats) -> Floats:
+        """The columns' moments, or their mean where columns mean nothing."""
+        if self.has_own_columns:
+            return moments
+        return np.broadcast_to(moments.mean(axis=0), moments.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +67,13 @@ class Design:
         Σ_i ω_i z_ij².
     spread : float
         Σ_i ω_i ‖x_i − x̄‖², or about 0 without an intercept.
+    typical : float
+        Median of the moments about that centre, of the columns that have any.
     n_features : int
         d.
+    center : (d,) array or None
+        What was subtracted from the rows of X.
+    rotation : Rotation
     """
 
     Z: Matrix
@@ -59,14 +82,20 @@ class Design:
     fit_intercept: bool
     moments: Floats
     spread: float
+    typical: float
     n_features: int
     center: Floats | None
-    expand: Callable[[Floats], Floats]
+    rotation: Rotation
 
     @cached_property
     def single(self) -> Matrix:
         """Z in single precision."""
         return self.Z.astype(np.float32)
+
+    @cached_property
+    def squares(self) -> Matrix:
+        """z_ij² in single precision."""
+        return self.single.multiply(self.single) if sparse.issparse(self.Z) else self.single**2
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,47 +109,64 @@ class Design:
 
     def restore(self, coef: Floats, intercept: float) -> tuple[Floats, float]:
         """(w, b) for rows of X from (v, b) for rows of Z."""
-        w = self.expand(coef)
+        w = self.rotation.expand(coef)
         return w, intercept - (0.0 if self.center is None else float(self.center @ w))
+
+    def restore_all(self, coefs: Floats) -> Floats:
+        """(m, d) weights for rows of X from the (k, m) ones for rows of Z."""
+        return np.ascontiguousarray(self.rotation.expand(coefs).T)
 
     def grid(self, count: int) -> Floats:
         """C from where the fit has about one degree of freedom to where it has nearly all.
 
         With D̄ = p(1−p), the curvature of a constant fit, df ≤ D̄·Σω_i‖x_i−x̄‖²/q. The grid ends
-        at a thousandth of the mean eigenvalue of the Hessian. It follows the unit of X: columns
-        ten times as large have a grid a hundred times as small.
+        at a hundredth of D̄ times the median moment of Z's columns, in the eigenbasis an
+        eigenvalue. It follows the unit of X: columns ten times as large have a grid a hundred
+        times as small.
         """
-        n, d = self.Z.shape[0], self.n_features
-        strongest = max(self.prevalence * (1.0 - self.prevalence) * self.spread, 1e-100)
-        weakest = WEAKEST_SHARE * strongest / max(min(n - 1, d), 1)
+        strongest = self.prevalence * (1.0 - self.prevalence) * self.spread
+        if not strongest > 0:
+            return np.geomspace(1e-4, 1e4, count)  # no column varies, and any C does the same
+        weakest = WEAKEST_SHARE * strongest * self.typical / self.spread
         return np.geomspace(1.0 / strongest, 1.0 / weakest, count)
 
 
 def make_design(X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool) -> Design:
     """The narrowest design that is worth its making; see the module."""
-    n, d = X.shape
+    d = X.shape[1]
     center = None
-    Z: Any = X
-    expand: Callable[[Floats], Floats] = _unchanged
+    rotation = Rotation(X, _unchanged)
     if not sparse.issparse(X):
         rows = np.asarray(X, dtype=np.float64)
         center = weights @ rows / weights.sum() if fit_intercept else None
         rows = rows if center is None else rows - center
-        Z, expand = _rotate(rows)
+        rotation = _rotate(rows)
+    Z = rotation.Z
     moments = column_moments(Z, weights)
-    spread = float(moments.sum())
+    central = moments
     if center is None and fit_intercept:
-        mean = np.asarray(Z.T @ weights) / weights.sum()
-        spread -= float(weights.sum() * (mean @ mean))
-    return Design(Z, labels, weights, fit_intercept, moments, spread, d, center, expand)
+        central = moments - np.asarray(Z.T @ weights) ** 2 / weights.sum()
+    moving = central[central > RANK_TOLERANCE * max(float(moments.max(initial=0.0)), 1e-300)]
+    return Design(
+        Z=Z,
+        labels=labels,
+        weights=weights,
+        fit_intercept=fit_intercept,
+        moments=rotation.even(moments),
+        spread=float(moving.sum()),
+        typical=float(np.median(moving)) if len(moving) else 0.0,
+        n_features=d,
+        center=center,
+        rotation=rotation,
+    )
 
 
 def _unchanged(v: Floats) -> Floats:
     return v
 
 
-def _rotate(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """(Z, v ↦ Qv)."""
+def _rotate(X: Floats) -> Rotation:
+    """Z and Q of dense rows; see the module."""
     n, d = X.shape
     if min(n, d) <= LONGEST_EIGENBASIS:
         return _eigenbasis(X) if d <= n else _row_eigenbasis(X)
@@ -129,18 +175,22 @@ def _rotate(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
         gram[np.diag_indices(n)] += JITTER * max(float(np.trace(gram)) / n, 1e-300)
         factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
         # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
-        return factor, lambda v: X.T @ linalg.solve_triangular(factor, v, lower=True, trans=1)
-    return X, _unchanged
+        return Rotation(
+            factor,
+            lambda v: X.T @ linalg.solve_triangular(factor, v, lower=True, trans=1),
+            has_own_columns=False,
+        )
+    return Rotation(X, _unchanged)
 
 
-def _eigenbasis(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+def _eigenbasis(X: Floats) -> Rotation:
     values, vectors = linalg.eigh(X.T @ X, check_finite=False)
     basis = vectors[:, values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
-    return X @ basis, lambda v: basis @ v
+    return Rotation(X @ basis, lambda v: basis @ v)
 
 
-def _row_eigenbasis(X: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+def _row_eigenbasis(X: Floats) -> Rotation:
     values, vectors = linalg.eigh(X @ X.T, check_finite=False)
     kept = values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)
     lengths, basis = np.sqrt(values[kept]), vectors[:, kept]
-    return basis * lengths, lambda v: X.T @ (basis @ (v / lengths))
+    return Rotation(basis * lengths, lambda v: X.T @ (basis @ (v.T / lengths).T))

@@ -11,7 +11,7 @@ rough solution needs; gradients and scores are in double.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -22,6 +22,8 @@ from angcal.path.design import Design
 MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
 # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
 LARGEST_FORCING, SMALLEST_FORCING = 0.3, 0.03
+# Scores that are moved along with steps in single precision are good enough for tolerances so far.
+SINGLE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,16 @@ class PathSolution:
     newton_steps: int
     passes: int
 
+    def column(self, index: int) -> PathSolution:
+        """One penalty's part."""
+        return replace(
+            self,
+            coef=self.coef[:, [index]],
+            intercepts=self.intercepts[[index]],
+            scores=self.scores[:, [index]],
+            converged=self.converged[[index]],
+        )
+
 
 class PathSolver:
     """The problems J_c of one design."""
@@ -64,6 +76,28 @@ class PathSolver:
         prevalence = self._design.prevalence
         start = np.log(prevalence / (1.0 - prevalence)) if self._design.fit_intercept else 0.0
         V, b, U = np.zeros((k, m)), np.full(m, start), np.full((n, m), start)
+        return self._descend(V, b, U, tol)
+
+    def continued(self, found: PathSolution, tol: float) -> PathSolution:
+        """The same from where another solution ended."""
+        V, b = found.coef.copy(), found.intercepts.copy()
+        return self._descend(V, b, self._products(self._Z, V) + b, tol)
+
+    def distances(self, found: PathSolution) -> Floats:
+        """rms(Zδ)/sd(u) for the Newton step δ of each column: how far scores still have to move.
+
+        As `LinearFit.distance_to_optimum`, which rotations do not change; NaN where every weight
+        is zero.
+        """
+        columns = np.arange(len(self._q))
+        state = _Columns(self, columns, expit(found.scores), found.coef)
+        image = state.newton_step(np.full(len(columns), SMALLEST_FORCING))[2]
+        shift = np.sqrt(np.mean(np.square(image), axis=0))
+        spread = np.maximum(np.std(found.scores, axis=0), np.finfo(float).tiny)
+        return np.where(np.any(found.coef, axis=0), shift / spread, np.nan)
+
+    def _descend(self, V: Floats, b: Floats, U: Floats, tol: float) -> PathSolution:
+        m = len(self._q)
         active, steps, converged = np.arange(m), 0, np.zeros(m, dtype=bool)
         first = np.full(m, np.inf)
         for steps in range(MOST_NEWTON_STEPS + 1):
@@ -80,10 +114,13 @@ class PathSolver:
             share = self._search(active, V, U, step, image)
             V[:, active] += share * step
             b[active] += share * step_b
+            if tol < SINGLE_TOLERANCE:
+                U[:, active] = self._products(self._Z, V[:, active]) + b[active]
+            else:
+                U[:, active] += share * image
             active = active[share > 0]  # rounding leaves the others nothing to gain
             if not len(active):
                 break
-            U[:, active] = self._products(self._Z, V[:, active]) + b[active]
         return PathSolution(V, b, U, converged, steps, self.passes)
 
     def objective(self, columns: np.ndarray, U: Floats, V: Floats) -> Floats:

@@ -1,0 +1,162 @@
+"""Run the benchmarks and write their CSV files.
+
+    python -m benchmarks.speed.run                  # a selection, under ten minutes on two cores
+    python -m benchmarks.speed.run --full           # everything
+    python -m benchmarks.speed.run --full --only memory growth
+
+Finished cases are kept: the same command goes on where it was stopped. ``--fresh`` starts again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.speed.accuracy import judge
+from benchmarks.speed.cases import FULL, QUICK, Case, Selection, make
+from benchmarks.speed.contenders import suited
+from benchmarks.speed.floor import measure_floors
+from benchmarks.speed.growth import growth_name, measure_growth
+from benchmarks.speed.measure import Row, measure
+from benchmarks.speed.memory import PARTS as MEMORY_PARTS
+from benchmarks.speed.memory import measure_apart
+from benchmarks.speed.predict import measure_predictions, predict_name
+from benchmarks.speed.stages import survey
+from benchmarks.speed.store import RESULTS, Store, describe_machine
+from threadpoolctl import threadpool_limits
+
+PATH_BENCHMARK = "benchmarks.path"
+# One unit of work: the part it belongs to, its case, and a call that gives rows for each CSV.
+Task = tuple[str, str, Callable[[], dict[str, list[Row]]]]
+
+
+def fit_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """Fits side by side, with accuracy and stages of the same data."""
+    for case in selection.fits:
+
+        def work(case: Case = case) -> dict[str, list[Row]]:
+            problem = make(case)
+            rows, fitted = measure(suited(case, selection), problem, selection.repeats, threads)
+            accuracy = judge(fitted, problem)
+            # "fit" last: it is what marks a case as finished.
+            return {"accuracy": accuracy, "stages": [survey(problem)], "fit": rows}
+
+        yield "fit", case.name, work
+
+
+def floor_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """What the machine can do at best."""
+    side = selection.bandwidth_side
+    yield "floor", "rates", lambda: {"floor": measure_floors(side, threads)}
+
+
+def predict_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """predict_proba in both precisions."""
+    n, d = selection.predict_rows, selection.predict_columns
+    for dtype in ("float64", "float32"):
+
+        def work(dtype: str = dtype) -> dict[str, list[Row]]:
+            return {"predict": measure_predictions(n, d, dtype, selection.repeats, threads)}
+
+        yield "predict", predict_name(n, d, dtype), work
+
+
+def memory_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """Peak memory, each fit in a process of its own."""
+    for case, observables in selection.memory:
+
+        def work(case: Case = case, observables: str = observables) -> dict[str, list[Row]]:
+            rows = [measure_apart(case, observables, part, threads) for part in MEMORY_PARTS]
+            return {"memory": rows}
+
+        yield "memory", f"{case.name} {observables}", work
+
+
+def growth_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """Sizes in turn; a penalty for which the fast path gives up is not taken further."""
+    for penalty, sizes in selection.growth:
+        for entries in sizes:
+            sides = {row["side"] for row in store.rows("growth") if row["penalty"] == penalty}
+            if sides - {"", "randomised"}:
+                print(f"growth {penalty}: factorised below {entries:.0e} entries, ends there")
+                break
+
+            def work(entries: int = entries, penalty: str = penalty) -> dict[str, list[Row]]:
+                rows = measure_growth(entries, penalty, selection.repeats, threads)
+                return {"growth": list(rows)}
+
+            yield "growth", growth_name(entries, penalty), work
+
+
+def path_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """The penalty path: ``rows(quick)`` of benchmarks/path.py, where there is one."""
+    if find_spec(PATH_BENCHMARK) is None:
+        return
+    measure_path = getattr(import_module(PATH_BENCHMARK), "rows", None)
+    if measure_path is None:
+        print(f"{PATH_BENCHMARK} has no function rows(quick); left out")
+        return
+
+    def work() -> dict[str, list[Row]]:
+        rows = list(measure_path(quick=selection.name != "full"))
+        return {"path": [{"case": "path", **row} for row in rows]}
+
+    yield "path", "path", work
+
+
+PARTS: dict[str, Callable[[Selection, Store, int], Iterator[Task]]] = {
+    "floor": floor_tasks,
+    "fit": fit_tasks,
+    "predict": predict_tasks,
+    "memory": memory_tasks,
+    "growth": growth_tasks,
+    "path": path_tasks,
+}
+
+
+def run(selection: Selection, folder: Path, threads: int, only: Sequence[str] = ()) -> list[str]:
+    """Run what is not there yet; the names of what the time limit left out."""
+    store = Store(folder, describe_machine(threads))
+    begin, left_out = time.monotonic(), []
+    for part in only or PARTS:
+        for kind, case, work in PARTS[part](selection, store, threads):
+            if store.has(kind, case):
+                continue
+            elapsed = time.monotonic() - begin
+            if elapsed > 60 * selection.minutes:
+                left_out.append(f"{kind} {case}")
+                continue
+            print(f"[{elapsed:5.0f} s] {kind} {case}", flush=True)
+            with threadpool_limits(threads):
+                results = work()
+            for name, rows in results.items():
+                store.add(name, rows)
+    return left_out
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="everything, not a selection")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=[], help="these parts")
+    parser.add_argument("--out", type=Path, help="folder of the CSV files")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of BLAS and OpenMP")
+    parser.add_argument("--fresh", action="store_true", help="replace earlier results")
+    options = parser.parse_args()
+    selection = FULL if options.full else QUICK
+    folder = options.out or RESULTS / selection.name
+    if options.fresh:
+        for old in [*folder.glob("*.csv"), *folder.glob("*.json")]:
+            old.unlink()
+    left_out = run(selection, folder, options.threads, options.only)
+    if left_out:
+        print(f"Left out after {selection.minutes:g} minutes: {', '.join(left_out)}")
+
+
+if __name__ == "__main__":
+    main()
