@@ -1,4 +1,4 @@
-"""AngularLogisticRegressionCV: the ridge penalty chosen and the probabilities calibrated at once."""
+"""AngularLogisticRegressionCV: the ridge penalty chosen, the probabilities calibrated."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         pool: Any = None,
         observables: str = "auto",
         scoring: str = "log_loss",
-        tol: float = 1e-2,
+        tol: float = 1e-3,
         confidence: float = 0.95,
     ) -> None:
         self.Cs = Cs
@@ -230,9 +230,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return fit
 
-    def _report(
-        self, curves: LooCurves, observables: list[Observables], index: int
-    ) -> PenaltyPath:
+    def _report(self, curves: LooCurves, observables: list[Observables], index: int) -> PenaltyPath:
         cosine = np.full(len(self.Cs_), np.nan)
         interval = np.full((len(self.Cs_), 2), np.nan)
         if not self.angle_.is_fallback:

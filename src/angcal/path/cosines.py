@@ -106,7 +106,7 @@ def _peaks(likelihood: Floats) -> Floats:
     left, middle, right = (likelihood[rows, top + shift] for shift in (-1, 0, 1))
     bend = 2.0 * middle - left - right
     shift = np.divide(0.5 * (right - left), bend, out=np.zeros_like(bend), where=bend > 0)
-    return top + np.clip(shift, -1.0, 1.0)
+    return top.astype(np.float64) + np.clip(shift, -1.0, 1.0)
 
 
 def _at(place: Floats, table: Floats) -> Floats:

@@ -30,9 +30,10 @@ from angcal.penalties import Ridge
 
 # How far the form of a row may be off; its rest is extrapolated, and rows differ by far more.
 FORM_TOLERANCE = 5e-3
-FIRST_ROWS, MOST_ROWS, COUPLING_PROBES = 6, 48, 8
-# Penalties that share one iteration: strong ones should not wait for weak ones.
-PENALTIES_AT_ONCE = 5
+FIRST_ROWS, MOST_ROWS, COUPLING_PROBES = 8, 64, 8
+# Penalties that share one iteration: strong ones should not wait for weak ones, and a product with
+# 32 columns costs less for each of them than one with fewer.
+PENALTIES_AT_ONCE = 4
 # Entries of a batch of small exact inverses, and products (n·k²) up to which one is quick.
 MOST_BATCH_ENTRIES, MOST_BATCH_PRODUCTS = 4_000_000, 8_000_000
 

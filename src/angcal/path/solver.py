@@ -99,7 +99,7 @@ class PathSolver:
     def _descend(self, V: Floats, b: Floats, U: Floats, tol: float) -> PathSolution:
         m = len(self._q)
         active, steps, converged = np.arange(m), 0, np.zeros(m, dtype=bool)
-        first = np.full(m, np.inf)
+        first, value = np.full(m, np.inf), self.objective(np.arange(m), U, V)
         for steps in range(MOST_NEWTON_STEPS + 1):
             P = expit(U[:, active])
             state = _Columns(self, active, P, V[:, active])
@@ -111,7 +111,7 @@ class PathSolver:
             state, active = state.only(~done), active[~done]
             forcing = np.sqrt(state.size / np.maximum(first[active], 1e-300)) * LARGEST_FORCING
             step, step_b, image = state.newton_step(np.maximum(forcing, SMALLEST_FORCING))
-            share = self._search(active, V, U, step, image)
+            share, value[active] = self._search(active, V, U, step, image, value[active])
             V[:, active] += share * step
             b[active] += share * step_b
             if tol < SINGLE_TOLERANCE:
@@ -130,11 +130,17 @@ class PathSolver:
         return loss + 0.5 * self._q[columns] * np.einsum("ij,ij->j", V, V)
 
     def _search(
-        self, columns: np.ndarray, V: Floats, U: Floats, step: Floats, image: Floats
-    ) -> Floats:
-        """For each column the largest share 1, ½, ¼ … of the step that does not raise J."""
+        self,
+        columns: np.ndarray,
+        V: Floats,
+        U: Floats,
+        step: Floats,
+        image: Floats,
+        value: Floats,
+    ) -> tuple[Floats, Floats]:
+        """For each column the largest share 1, ½, ¼ … of the step that does not raise J, and J."""
         V, U = V[:, columns], U[:, columns]
-        value, share = self.objective(columns, U, V), np.ones(len(columns))
+        share, reached = np.ones(len(columns)), value.copy()
         left = np.arange(len(columns))
         for _ in range(MOST_HALVINGS):
             moved = self.objective(
@@ -142,12 +148,14 @@ class PathSolver:
                 U[:, left] + share[left] * image[:, left],
                 V[:, left] + share[left] * step[:, left],
             )
-            left = left[~(moved <= value[left])]
+            lower = moved <= value[left]
+            reached[left[lower]] = moved[lower]
+            left = left[~lower]
             if not len(left):
-                return share
+                return share, reached
             share[left] *= 0.5
         share[left] = 0.0
-        return share
+        return share, reached
 
     def gradient(self, residual: Floats) -> Floats:
         """Zᵀr."""
