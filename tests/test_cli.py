@@ -50,6 +50,12 @@ def test_other_seed_in_the_same_folder_is_refused(tmp_path, capsys):
     assert (tmp_path / "draws.csv").read_bytes() != before
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", "sign", "--quick", "--out", str(tmp_path / "file" / "x")]) == 1
+    assert "pass another --out" in capsys.readouterr().err
+
+
 def test_missing_package_is_named(capsys, monkeypatch):
     monkeypatch.setattr("angcal.reproduce.command._missing_packages", lambda: ["pandas"])
     assert main(["reproduce", "--list"]) == 3

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from angcal import (
     AngleWarning,
     AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
     CallableLink,
     Lasso,
     LinearHead,
@@ -83,6 +84,7 @@ CHECKED = [
     AngularCalibratedClassifier(LogisticRegression(C=0.5)),
     AngularCalibratedClassifier(link=Logit(3.0)),
     AngularCalibratedClassifier(MEstimator()),
+    AngularLogisticRegressionCV(),
     *(ScoreCalibratedClassifier(method=method) for method in METHODS),
     ScoreCalibratedClassifier(scores="holdout", random_state=0),
     ScoreCalibratedClassifier(method="isotonic", scores="holdout", random_state=0),
@@ -104,6 +106,7 @@ CLASSIFIERS = [
     AngularCalibratedClassifier(),
     AngularCalibratedClassifier(RidgeClassifier(), link=LINK),
     AngularCalibratedClassifier(angle=0.7),
+    AngularLogisticRegressionCV(),
     *(ScoreCalibratedClassifier(method=method) for method in METHODS),
     ScoreCalibratedClassifier(scores="holdout", random_state=0),
 ]

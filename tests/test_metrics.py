@@ -60,6 +60,18 @@ def test_ece_by_hand():
     assert expected_calibration_error(y, p, n_bins=2, norm="l2") == pytest.approx(root)
 
 
+def test_equal_mass_and_equal_width_by_hand():
+    """Five of six predictions are below 0.5; y = 1 for the second and the fifth.
+
+    Equal width, 5 and 1 rows: |2/5 − 0.5/5| = 0.3 and |0 − 0.9|, so (5·0.3 + 0.9)/6 = 0.4.
+    Equal mass, 3 and 3 rows: |1/3 − 0.12/3| = 0.88/3 and |1/3 − 1.28/3| = 0.28/3, so 0.58/3.
+    """
+    y, p = [0, 1, 0, 0, 1, 0], [0.02, 0.04, 0.06, 0.08, 0.3, 0.9]
+    assert expected_calibration_error(y, p, n_bins=2) == pytest.approx(0.4)
+    got = expected_calibration_error(y, p, n_bins=2, strategy="quantile")
+    assert got == pytest.approx(0.58 / 3)
+
+
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_probabilities_zero_and_one_are_binned(strategy):
     p = np.array([0.0, 0.0, 1.0, 1.0])
@@ -244,11 +256,22 @@ def test_decomposition_adds_up(name, metric):
     assert other.miscalibration < parts.miscalibration
 
 
-def test_decomposition_by_hand():
-    # Isotonic fit of y = 0, 1, 0, 1 is 0, ½, ½, 1: score ⅛; base rate ½: score ¼.
-    parts = brier_decomposition([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])
-    score = (0.01 + 0.64 + 0.09 + 0.36) / 4
-    assert dataclasses.astuple(parts) == pytest.approx((score - 0.125, 0.125, 0.25))
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("brier", (0.275 - 0.125, 0.25 - 0.125, 0.25)),
+        ("log", (-np.log(0.2016) / 4, np.log(2) / 2, np.log(2))),
+    ],
+)
+def test_decomposition_by_hand(name, parts):
+    """Isotonic fit q = 0, ½, ½, 1 of y = 0, 1, 0, 1, and base rate ȳ = ½.
+
+    Brier: S(p) = (0.01 + 0.64 + 0.09 + 0.36)/4 = 0.275, S(q) = (¼ + ¼)/4 = 0.125, S(ȳ) = ¼.
+    Log: S(p) = −ln(0.9·0.2·0.7·0.4)/4 = −ln(0.0504)/4, S(q) = 2·ln 2/4 = ln(4)/4, S(ȳ) = ln 2;
+    so S(p) − S(q) = −ln(4·0.0504)/4.
+    """
+    got = brier_decomposition([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4], score=name)
+    assert dataclasses.astuple(got) == pytest.approx(parts, rel=1e-12)
 
 
 # --- Bregman divergences ---------------------------------------------------------------------
@@ -294,14 +317,26 @@ def test_mean_divergence_from_labels_is_the_score():
 # --- Reliability curve -----------------------------------------------------------------------
 
 
-def test_reliability_curve_by_hand():
+def test_weighted_reliability_curve_by_hand():
+    """Bins of weights 1, 2, 0, 1 and 3, 2; the middle bin has no weight and is left out.
+
+    p̄ = (0.1 + 2·0.2 + 0.3)/4 = 0.2 and (3·0.7 + 2·0.9)/5 = 0.78; ȳ = 2/4 and 3/5;
+    n = 4²/(1 + 4 + 1) = 8/3 and 5²/(9 + 4) = 25/13. With z = 1 the half-widths are
+    (0.2·0.8·3/8)^½ = 0.06^½ and (0.78·0.22·13/25)^½ = 0.089232^½, beyond 0 below and 1 above.
+    """
     curve = reliability_curve(
-        [0, 1, 1, 1], [0.1, 0.3, 0.5, 0.9], n_bins=10, sample_weight=[1, 2, 3, 0]
+        [0, 1, 1, 0, 1, 1, 0],
+        [0.1, 0.2, 0.25, 0.3, 0.5, 0.7, 0.9],
+        n_bins=3,
+        sample_weight=[1, 2, 0, 1, 0, 3, 2],
+        confidence=norm.cdf(1) - norm.cdf(-1),
     )
-    np.testing.assert_allclose(curve.mean_predicted, [0.1, 0.3, 0.5])
-    np.testing.assert_allclose(curve.observed, [0, 1, 1])
-    np.testing.assert_array_equal(curve.count, [1, 1, 1])
-    np.testing.assert_allclose(curve.weight, [1, 2, 3])
+    np.testing.assert_allclose(curve.mean_predicted, [0.2, 0.78])
+    np.testing.assert_allclose(curve.observed, [0.5, 0.6])
+    np.testing.assert_array_equal(curve.count, [3, 2])
+    np.testing.assert_allclose(curve.weight, [4, 5])
+    np.testing.assert_allclose(curve.lower, [0.0, 0.78 - np.sqrt(0.089232)])
+    np.testing.assert_allclose(curve.upper, [0.2 + np.sqrt(0.06), 1.0])
 
 
 def test_band_of_equal_weights_is_binomial():
@@ -315,14 +350,6 @@ def test_band_of_equal_weights_is_binomial():
     sure = reliability_curve([0, 1], [0.0, 1.0])
     np.testing.assert_array_equal(sure.lower, [0.0, 1.0])
     np.testing.assert_array_equal(sure.upper, [0.0, 1.0])
-
-
-def test_band_of_unequal_weights_uses_the_effective_count():
-    weight = np.array([1.0, 2.0, 3.0])
-    curve = reliability_curve([0, 1, 1], np.full(3, 0.5), n_bins=1, sample_weight=weight)
-    half = norm.ppf(0.975) * np.sqrt(0.25 * 14 / 36)
-    np.testing.assert_allclose(curve.upper, min(1.0, 0.5 + half))
-    np.testing.assert_allclose(curve.lower, max(0.0, 0.5 - half))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from angcal.reproduce.experiment import Experiment
 from angcal.reproduce.runner import read_tables, run_experiment, trial_generator
 from angcal.reproduce.store import Store, StoreError, formatted, write_text
 
@@ -524,3 +525,26 @@ def test_rows_of_a_trial_do_not_depend_on_the_order_of_trials():
 def test_generators_of_many_trials_differ():
     draws = {trial_generator(2025, "sign", draw).integers(2**63) for draw in range(5000)}
     assert len(draws) == 5000
+
+
+def test_a_table_that_lost_a_trial_is_refused(tmp_path):
+    """A merge or an edit may drop rows of one table only; the means would then be of fewer."""
+    two = Experiment(
+        "two",
+        ToySettings(),
+        ToySettings(),
+        {"": ("x",), "other": ("x",), "rare": ("x",)},
+        lambda settings: [{"k": 0}, {"k": 1}],
+        two_tables,
+        optional_tables=("rare",),
+    )
+    run_experiment(two, two.full, tmp_path)
+    path = tmp_path / "two-other.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(StoreError, match=r"two-other.csv has lost the rows of trial 1"):
+        run_experiment(two, two.full, tmp_path)
+
+
+def two_tables(settings, trial):
+    rows = [{"x": trial["k"]}]
+    return {"": rows, "other": rows, "rare": rows if trial["k"] == 0 else []}

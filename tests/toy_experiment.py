@@ -58,6 +58,7 @@ TOY = Experiment(
     full=ToySettings(pause=0.05),
     quick=ToySettings(),
     tables={"": ("size", "mean", "label"), "extra": ("third", "whole")},
+    optional_tables=("extra",),
     trials=trials,
     run=run,
 )

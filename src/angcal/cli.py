@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
+        message = "interrupted; the same command, without --fresh, goes on from here"
+        print(f"\n{message}", file=sys.stderr)
         return INTERRUPTED
     return code
 

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
@@ -15,7 +16,6 @@ from angcal.calibration import Options, calibrate
 from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unlike
 from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
 from angcal.fitting import LinearFit, minimize
-from angcal.hessian.iterative import STEP_TOLERANCE
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe
 from angcal.path import (
@@ -28,6 +28,7 @@ from angcal.path import (
     choose,
     cosines_under,
     make_design,
+    moved_to,
     observe_path,
 )
 from angcal.penalties import Ridge
@@ -35,9 +36,6 @@ from angcal.penalties import Ridge
 # The chosen fit is finished at least to this: its scores are then far closer to the optimum than
 # its angle could notice.
 FINAL_TOLERANCE = 1e-4
-# Ranking penalties needs leverages half as good as the angle does: all penalties share the rows
-# that are sampled for them, and with them most of the error.
-RANKING_TOLERANCE = 2.0 * STEP_TOLERANCE
 
 
 class AngularLogisticRegressionCV(AngularCalibratedClassifier):
@@ -61,8 +59,9 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         faster.
     scoring : {"log_loss", "brier_score"}, default="log_loss"
         What C minimises, of the calibrated leave-one-out probabilities. Of equal ones the strongest
-        penalty is taken. There is no one-standard-error rule: it cost held-out log-loss wherever
-        it was tried.
+        penalty is taken. Where leverages are sampled, a multiple of what that does to a loss,
+        ``path_.sampling_error``, is added to it first. There is no one-standard-error rule: it
+        cost held-out log-loss wherever it was tried.
     tol : float, default=1e-3
         Relative accuracy of the weights along the path. The chosen fit is finished to 1e-4.
 
@@ -87,7 +86,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
     >>> from angcal.simulation import simulate
     >>> data = simulate(300, 200, link=Logit(scale=3), random_state=0)
     >>> clf = AngularLogisticRegressionCV().fit(data.X, data.y)
-    >>> bool(clf.path_.log_loss[clf.path_.index] == clf.path_.log_loss.min())
+    >>> bool(clf.path_.C[clf.path_.index] == clf.C_)
     True
     >>> clf.predict_proba(data.X[:2]).shape
     (2, 2)
@@ -157,20 +156,19 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         design = make_design(X, labels, weights, bool(self.fit_intercept))
         self.Cs_ = self._inverse_strengths(design)
         solution = PathSolver(design, 1.0 / self.Cs_).solve(self.tol)
-        all_observables = observe_path(
-            design, 1.0 / self.Cs_, solution, self.observables, RANKING_TOLERANCE
-        )
+        all_observables = observe_path(design, 1.0 / self.Cs_, solution, self.observables)
         scores = np.column_stack([found.calibration_scores for found in all_observables])
         curves = LooCurves(scores, labels, weights)
-        index = choose(getattr(curves, self.scoring))
+        errors = curves.sampling_error(self.scoring, all_observables)
+        index = choose(getattr(curves, self.scoring), errors, is_sparse=sparse.issparse(X))
         self.C_ = float(self.Cs_[index])
-        fit = self._finish(X, design, solution.column(index))
+        fit = self._finish(X, design, solution.column(index), all_observables[index])
         warn_about_repeats(X, self.observables_)
         result = calibrate(fit, self.observables_, weights, options)
         _warn_if_unlike(opened, X)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
-        self.path_ = self._report(curves, all_observables, index)
+        self.path_ = self._report(curves, all_observables, errors, index)
         self.coefs_paths_ = design.restore_all(solution.coef)
         return self
 
@@ -199,7 +197,9 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
             )
         return values
 
-    def _finish(self, X: Matrix, design: Design, start: PathSolution) -> LinearFit:
+    def _finish(
+        self, X: Matrix, design: Design, start: PathSolution, observed: Observables
+    ) -> LinearFit:
         """The chosen fit at its optimum, and its observables."""
         strength = np.array([1.0 / self.C_])
         solver = PathSolver(design, strength)
@@ -225,12 +225,15 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
             self.distance_to_optimum_ = fit.distance_to_optimum
             self.observables_ = observe(fit)
         else:
-            found = observe_path(design, strength, solution, self.observables)[0]
+            found = moved_to(observed, design, solution)
+            # Without the intercept for rows as given, not for centred ones.
             self.observables_ = replace(found, linear_scores=found.scores - intercept)
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return fit
 
-    def _report(self, curves: LooCurves, observables: list[Observables], index: int) -> PenaltyPath:
+    def _report(
+        self, curves: LooCurves, observables: list[Observables], errors: Floats, index: int
+    ) -> PenaltyPath:
         cosine = np.full(len(self.Cs_), np.nan)
         interval = np.full((len(self.Cs_), 2), np.nan)
         if not self.angle_.is_fallback:
@@ -241,6 +244,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
             C=self.Cs_,
             log_loss=curves.log_loss,
             log_loss_se=curves.log_loss_se,
+            sampling_error=errors,
             brier_score=curves.brier_score,
             ece=curves.ece(calibrated=True),
             uncalibrated_log_loss=curves.uncalibrated_log_loss,

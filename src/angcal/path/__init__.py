@@ -11,7 +11,7 @@ from __future__ import annotations
 from angcal.path.cosines import cosines_under
 from angcal.path.curve import SCORINGS, LooCurves, PenaltyPath, choose
 from angcal.path.design import Design, make_design
-from angcal.path.leverages import observe_path
+from angcal.path.leverages import moved_to, observe_path
 from angcal.path.solver import PathSolution, PathSolver
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "choose",
     "cosines_under",
     "make_design",
+    "moved_to",
     "observe_path",
 ]

@@ -26,10 +26,14 @@ from angcal.newton import column_moments
 
 # Up to this side an eigenbasis costs less than the iterations that it saves.
 LONGEST_EIGENBASIS = 512
+# Up to this one it takes next to no time in double precision.
+LONGEST_DOUBLE_BASIS = 128
 # Up to so many rows, and from so many columns per row, XXᵀ costs less than the products it saves.
 MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
 # Eigenvalues below this share of the largest are rounding.
 RANK_TOLERANCE = 1e-13
+# Columns with moments below this share of the largest do not vary but by rounding.
+STILL_SHARE = 1e-9
 # What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal.
 JITTER = 1e-11
 # Weakest automatic penalty, as a share of the Hessian's diagonal in a typical column of Z.
@@ -146,7 +150,7 @@ def make_design(X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool)
     central = moments
     if center is None and fit_intercept:
         central = moments - np.asarray(Z.T @ weights) ** 2 / weights.sum()
-    moving = central[central > RANK_TOLERANCE * max(float(moments.max(initial=0.0)), 1e-300)]
+    moving = central[central > STILL_SHARE * max(float(moments.max(initial=0.0)), 1e-300)]
     return Design(
         Z=Z,
         labels=labels,
@@ -184,13 +188,20 @@ def _rotate(X: Floats) -> Rotation:
 
 
 def _eigenbasis(X: Floats) -> Rotation:
-    values, vectors = linalg.eigh(X.T @ X, check_finite=False)
-    basis = vectors[:, values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
+    gram = X.T @ X
+    if len(gram) > LONGEST_DOUBLE_BASIS:
+        # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
+        # 1e-6. Every column is kept, so that nothing of X is lost.
+        gram = gram.astype(np.float32)
+    values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    basis = vectors.astype(np.float64, copy=False)
+    if vectors.dtype == np.float64:
+        basis = basis[:, values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
     return Rotation(X @ basis, lambda v: basis @ v)
 
 
 def _row_eigenbasis(X: Floats) -> Rotation:
-    values, vectors = linalg.eigh(X @ X.T, check_finite=False)
+    values, vectors = linalg.eigh(X @ X.T, driver="evd", check_finite=False)
     kept = values > RANK_TOLERANCE * max(float(values[-1]), 1e-300)
     lengths, basis = np.sqrt(values[kept]), vectors[:, kept]
     return Rotation(basis * lengths, lambda v: X.T @ (basis @ (v.T / lengths).T))

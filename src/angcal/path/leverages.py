@@ -9,7 +9,8 @@ curve and not the place of its minimum, and all of them share products with Z.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from angcal.penalties import Ridge
 
 # How far the form of a row may be off; its rest is extrapolated, and rows differ by far more.
 FORM_TOLERANCE = 5e-3
-FIRST_ROWS, MOST_ROWS, COUPLING_PROBES = 8, 64, 8
+FIRST_ROWS, MOST_ROWS = 8, 64
 # Penalties that share one iteration: strong ones should not wait for weak ones, and a product with
 # 32 columns costs less for each of them than one with fewer.
 PENALTIES_AT_ONCE = 4
@@ -64,28 +65,32 @@ def observe_path(
     if method == "exact":
         return [_observe_exactly(design, strengths, solution, c) for c in range(m)]
     found: list[Observables] = []
+    rounds = list(_rounds(_order(design)))
     for start in range(0, m, PENALTIES_AT_ONCE):
         columns = np.arange(start, min(start + PENALTIES_AT_ONCE, m))
         sample = _Sample(design, strengths[columns], solution.scores[:, columns])
         try:
-            leverages, coupling, errors = sample.good_leverages(tolerance)
+            leverages, coupling, errors = sample.leverages(rounds, tolerance)
         except NotConvergedError:
             found += [_observe_exactly(design, strengths, solution, int(c)) for c in columns]
             continue
-        found += [
-            _assemble(design, solution, int(c), leverages[:, j], coupling[:, j], float(errors[j]))
-            for j, c in enumerate(columns)
-        ]
+        for j, c in enumerate(columns):
+            part = _Leverages(leverages[:, j], coupling[:, j], "randomised", float(errors[j]))
+            found.append(_assemble(design, solution, int(c), part))
     return found
 
 
+def moved_to(found: Observables, design: Design, solution: PathSolution) -> Observables:
+    """The observables of a fit that was finished a little better, its leverages unchanged.
+
+    The leverages follow the weights' own relative accuracy, which is that of the path: far more
+    than is asked of them.
+    """
+    return _assemble(design, solution, 0, found)
+
+
 def _assemble(
-    design: Design,
-    solution: PathSolution,
-    column: int,
-    leverages: Floats,
-    coupling: Floats,
-    error: float | None,
+    design: Design, solution: PathSolution, column: int, leverages: Observables | _Leverages
 ) -> Observables:
     u = solution.scores[:, column]
     loss = Logistic()
@@ -95,14 +100,24 @@ def _assemble(
         linear_scores=u - solution.intercepts[column],
         residuals=-design.weights * loss.gradient(u, design.labels),
         curvatures=curvatures,
-        leverages=leverages,
-        coupling=coupling,
+        leverages=leverages.leverages,
+        coupling=leverages.coupling,
         intercept_leverage=1.0 / float(curvatures.sum()) if design.fit_intercept else 0.0,
         n_features=design.n_features,
         has_intercept=design.fit_intercept,
-        side="primal" if error is None else "randomised",
-        step_error=error or 0.0,
+        side=leverages.side,
+        step_error=leverages.step_error,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Leverages:
+    """What one penalty's leverages are, and how they were come by."""
+
+    leverages: Floats
+    coupling: Floats
+    side: str
+    step_error: float = 0.0
 
 
 def _observe_exactly(
@@ -135,13 +150,16 @@ def _observe_batch(design: Design, strengths: Floats, solution: PathSolution) ->
     inverse *= scale[:, :, None] * scale[:, None, :]
     images = Z @ inverse
     h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0)
-    # Σ_{j≠i} A_ij²/(r_i r_j)² by random signs, as in PenalizedHessian.coupling.
+    # Σ_{j≠i} A_ij²/(r_i r_j)² with A = Z̃ĤZ̃ᵀ, hence Σ_j A_ij²/r_j² = z̃_iᵀĤ(Z̃ᵀr⁻²Z̃)Ĥz̃_i.
     r = remaining_curvature(h, D)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, COUPLING_PROBES))
-    smooth = images @ (Z.T @ (signs / r.T[:, :, None]))
-    rows = np.mean(smooth**2, axis=2).T - (h / r) ** 2
+    half = Z / r.T[:, :, None]
+    rows = np.einsum("cij,cij->ic", images @ (half.transpose(0, 2, 1) @ half), images)
+    rows -= (h / r) ** 2
     coupling = np.maximum(rows, 0.0) / r**2
-    return [_assemble(design, solution, c, h[:, c], coupling[:, c], None) for c in range(m)]
+    return [
+        _assemble(design, solution, c, _Leverages(h[:, c], coupling[:, c], "primal"))
+        for c in range(m)
+    ]
 
 
 class _Sample:
@@ -158,6 +176,7 @@ class _Sample:
         moments = design_product(design.squares.T, self._D)
         moments = design.rotation.even(moments)
         moments = np.vstack([moments, self._D.sum(axis=0)]) if self._free else moments
+        self._D32, self._Q32 = self._D.astype(np.float32), self._Q.astype(np.float32)
         self._diagonal = np.maximum(moments + self._Q, np.finfo(np.float32).tiny)
 
     def sizes(self) -> Floats:
@@ -183,39 +202,45 @@ class _Sample:
         images = design_product(self._Z, V[: self._k])
         return images + V[-1] if self._free else images
 
-    def good_leverages(self, tolerance: float) -> tuple[Floats, Floats, Floats]:
-        """h from as many rows as it takes for ρ to be good to ``tolerance``/√n."""
-        count = min(FIRST_ROWS, self._n)
-        while True:
-            h, coupling, errors = self.leverages(count)
-            enough = errors.max() <= tolerance / np.sqrt(self._n)
-            if enough or 2 * count > min(MOST_ROWS, self._n):
-                return h, coupling, errors
-            count *= 2
+    def leverages(
+        self, rounds: list[np.ndarray], tolerance: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """h and the coupling, (n, m), and the standard error of each ρ as a share of it.
 
-    def leverages(self, count: int) -> tuple[Floats, Floats, Floats]:
-        """h and the coupling, (n, m), and the standard error of each ρ as a share of it."""
-        self._D32, self._Q32 = self._D.astype(np.float32), self._Q.astype(np.float32)
+        From as many rounds of rows as it takes for ρ to be good to ``tolerance``/√n, if all of
+        them will do.
+        """
         sizes = self.sizes()
-        rows = _spread_rows(sizes[:, self._m // 2], count)
+        rows, forms, sums = np.empty(0, dtype=np.intp), np.empty((0, self._m)), []
+        for fresh in rounds:
+            W, reached = self._solve(fresh)
+            rows, forms = np.append(rows, fresh), np.vstack([forms, reached])
+            own = remaining_curvature(forms, self._D[rows])
+            steps, s = forms / own, sizes[rows]
+            ratio = steps.sum(axis=0) / s.sum(axis=0)
+            error = np.std(steps - ratio * s, axis=0, ddof=1)
+            error = error / np.sqrt(len(rows)) / (ratio * s.mean(axis=0))
+            gamma = ratio * sizes
+            sums.append(self._squares(W, fresh, gamma))
+            if error.max() <= tolerance / np.sqrt(self._n):
+                break
+        scatter = np.std(steps / (ratio * s), axis=0, ddof=1)
+        if np.any(scatter > LARGEST_SCATTER):
+            raise NotConvergedError("leverages are not told by the size of their rows")
+        h = gamma / (1.0 + gamma * self._D)
+        h[rows] = forms
+        # Proportional to γ_i, as in IterativeHessian.
+        strength = (np.vstack(sums) / own**2).sum(axis=0) / steps.sum(axis=0)
+        return h, gamma * strength, error
+
+    def _solve(self, rows: np.ndarray) -> tuple[np.ndarray, Floats]:
+        """Ĥz̃_i and z̃_iᵀĤz̃_i for some rows under every penalty."""
         right = np.tile(self._rows(rows), (1, self._m))
         scaling = np.repeat((1.0 / self._diagonal).astype(np.float32), len(rows), axis=1)
         # A tolerance of its own for each penalty, so that no penalty makes up for another.
         tolerances = np.repeat(FORM_TOLERANCE * (1.0 + 1e-6 * np.arange(self._m)), len(rows))
         W, forms = block_conjugate_gradients(self._apply, right, scaling, tolerances)
-        forms = forms.reshape(self._m, -1).T
-        own = remaining_curvature(forms, self._D[rows])
-        steps, s = forms / own, sizes[rows]
-        ratio = steps.sum(axis=0) / s.sum(axis=0)
-        scatter = np.std(steps / (ratio * s), axis=0, ddof=1)
-        if np.any(scatter > LARGEST_SCATTER):
-            raise NotConvergedError("leverages are not told by the size of their rows")
-        error = np.std(steps - ratio * s, axis=0, ddof=1)
-        error = error / np.sqrt(len(rows)) / (ratio * s.mean(axis=0))
-        gamma = ratio * sizes
-        h = gamma / (1.0 + gamma * self._D)
-        h[rows] = forms
-        return h, self._coupling(W, rows, own, steps, gamma), error
+        return W, forms.reshape(self._m, -1).T
 
     def _rows(self, rows: np.ndarray) -> np.ndarray:
         block = self._Z[rows]
@@ -223,14 +248,11 @@ class _Sample:
         block = np.ascontiguousarray(block.T)
         return np.vstack([block, np.ones((1, len(rows)), np.float32)]) if self._free else block
 
-    def _coupling(
-        self, W: np.ndarray, rows: np.ndarray, own: Floats, steps: Floats, gamma: Floats
-    ) -> Floats:
-        """Σ_{j≠i} A_ij²/(r_i r_j)², proportional to γ_i; as in IterativeHessian."""
+    def _squares(self, W: np.ndarray, rows: np.ndarray, gamma: Floats) -> Floats:
+        """Σ_{j≠i} A_ij²/r_j² of some rows, A = Z̃ĤZ̃ᵀ and 1/r = 1 + γD, under every penalty."""
         images = self._images(W).reshape(self._n, self._m, -1)
         squares = (images * (1.0 + gamma * self._D)[:, :, None]) ** 2
-        sums = squares.sum(axis=0) - squares[rows, :, np.arange(len(rows))].T
-        return gamma * ((sums.T / own**2).sum(axis=0) / steps.sum(axis=0))
+        return squares.sum(axis=0).T - squares[rows, :, np.arange(len(rows))]
 
 
 def design_product(Z: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -238,9 +260,19 @@ def design_product(Z: np.ndarray, V: np.ndarray) -> np.ndarray:
     return np.asarray(Z @ V.astype(np.float32, copy=False))
 
 
-def _spread_rows(sizes: Floats, count: int) -> np.ndarray:
-    """Rows at equal steps along the order of their sizes, from a random start."""
-    n = len(sizes)
+def _order(design: Design) -> np.ndarray:
+    """Rows from the smallest to the largest, the same for every penalty."""
+    typical = max(design.typical, 1e-30)
+    return np.argsort(design_product(design.squares, 1.0 / (design.moments + typical)))
+
+
+def _rounds(order: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows at equal steps along the order from a random start, a few at a time, none twice."""
+    n = len(order)
+    most = int(min(MOST_ROWS, n // FIRST_ROWS * FIRST_ROWS)) or n
     start = np.random.default_rng(SEED).random()
-    places = ((np.arange(count) + start) * n / count).astype(np.intp) % n
-    return np.argsort(sizes, kind="stable")[places]
+    spread = order[((np.arange(most) + start) * n / most).astype(np.intp) % n]
+    rounds = max(most // FIRST_ROWS, 1)
+    # Each round takes every so-manieth of them, and the second lies between those of the first.
+    for offset in sorted(range(rounds), key=lambda r: int(f"{r:06b}"[::-1], 2)):
+        yield spread[offset::rounds]

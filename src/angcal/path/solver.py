@@ -22,6 +22,7 @@ from angcal.path.design import Design
 MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
 # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
 LARGEST_FORCING, SMALLEST_FORCING = 0.3, 0.03
+ROUNDING = 1e-13
 # Scores that are moved along with steps in single precision are good enough for tolerances so far.
 SINGLE_TOLERANCE = 1e-5
 
@@ -116,6 +117,7 @@ class PathSolver:
             b[active] += share * step_b
             if tol < SINGLE_TOLERANCE:
                 U[:, active] = self._products(self._Z, V[:, active]) + b[active]
+                value[active] = self.objective(active, U[:, active], V[:, active])
             else:
                 U[:, active] += share * image
             active = active[share > 0]  # rounding leaves the others nothing to gain
@@ -148,7 +150,8 @@ class PathSolver:
                 U[:, left] + share[left] * image[:, left],
                 V[:, left] + share[left] * step[:, left],
             )
-            lower = moved <= value[left]
+            # Near the optimum J changes by less than the rounding of its sum.
+            lower = moved <= value[left] + ROUNDING * np.abs(value[left])
             reached[left[lower]] = moved[lower]
             left = left[~lower]
             if not len(left):
@@ -213,7 +216,7 @@ class _Columns:
         scale_b = (self._free / self._total).astype(np.float32)
         D, q = self._D.astype(np.float32), self._q.astype(np.float32)
         # Of unit size, so that single precision has room on both sides.
-        unit = np.maximum(np.abs(self._gradient).max(axis=0), np.abs(self._gradient_b))
+        unit = np.maximum(np.abs(self._gradient).max(axis=0, initial=0.0), np.abs(self._gradient_b))
         unit = np.where(unit > 0, unit, 1.0)
         r = (-self._gradient / unit).astype(np.float32)
         r_b = (-self._gradient_b / unit).astype(np.float32)

@@ -92,6 +92,12 @@ def execute(options: argparse.Namespace) -> int:
     except StoreError as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:
+        print(
+            f"cannot write to {error.filename}: {error.strerror}; pass another --out",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 
@@ -139,6 +145,8 @@ def present(result: Result, settings: Any, folder: Path) -> str:
     """Write picture and summary of a result from its CSV files; returns what to print."""
     import matplotlib as mpl
 
+    for unfinished in folder.glob(f".{result.name}.*.unfinished"):
+        unfinished.unlink()  # left by a kill
     frames = read_tables(result.experiment, settings, folder)
     summary = result.summarise(frames, settings).strip() + "\n"
     with mpl.rc_context(RC):

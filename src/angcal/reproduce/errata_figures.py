@@ -27,7 +27,7 @@ HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 SMALL_BIAS = 0.05
 """A bias of ĉ below this is small beside the spread of ĉ over draws of this size."""
 LARGEST_RATIO = 2.0
-"""A formula holds up while its RMSE is at most this many times that of the observable angle."""
+"""A formula is usable while its RMSE is at most this many times that of the observable angle."""
 POOR = 2.0
 """A predictor is poorly calibrated if its ECE is this many times that of the exact curve."""
 PAPER_RATIO, PAPER_OFFSET = 1.8, 1.0
@@ -247,6 +247,10 @@ def summarise_intercept(frames: Frames, settings: Any) -> str:
     )
 
 
+def _usable(holds: bool) -> str:
+    return "usable" if holds else "not usable"
+
+
 def _angle_lines(table: pd.DataFrame, settings: Any) -> list[Sequence[str]]:
     lines: list[Sequence[str]] = []
     for offset in settings.offsets:
@@ -258,9 +262,9 @@ def _angle_lines(table: pd.DataFrame, settings: Any) -> list[Sequence[str]]:
             lines.append(
                 (
                     f"RMSE of ĉ at b = {offset:g}, {label}",
-                    "consistent, for fits without intercept" if naive else "—",
+                    "fits with an intercept are not treated" if naive else "—",
                     with_error(rmse, error) + f"; bias {_bias_cell(chosen)}",
-                    yes_or_no(rmse <= LARGEST_RATIO * reference) if naive else "—",
+                    _usable(rmse <= LARGEST_RATIO * reference) if naive else "—",
                 )
             )
     return lines
@@ -302,7 +306,7 @@ def _explanation(calibration: pd.DataFrame, settings: Any, offset: float) -> str
         f"{settings.draws} draws of {settings.samples} × {settings.features} rows per offset b of "
         f"sigmoid(3t + b); ECE on {settings.test_rows:,} fresh rows, A and B from "
         f"{settings.refit_rows:,} others. ĉ is not cut to [−1, 1] here, and is 0 where a method "
-        f"gave up. A formula holds up while its RMSE is at most {LARGEST_RATIO:g} times that of "
+        f"gave up. A formula is usable while its RMSE is at most {LARGEST_RATIO:g} times that of "
         f"the observable angle; an ECE is poor above {POOR:g} times that of the exact curve F."
     )
     fit = _calibration(calibration, next(iter(_fits(settings))), offset)

@@ -29,8 +29,8 @@ class Experiment:
     name : str
         Stem of the CSV files.
     full, quick
-        Settings: frozen dataclasses of plain values with a field ``seed``. Whatever changes the
-        rows is in them, so that rows made with other settings are recognised.
+        Settings: frozen dataclasses of plain values with a field ``seed``. Rows made with other
+        settings are recognised and refused; rows made by other code are not.
     tables : mapping of str to tuple of str
         Columns of each table. The table called "" goes to ``<name>.csv``, another one to
         ``<name>-<table>.csv``; both begin with the column ``trial``.
@@ -39,6 +39,8 @@ class Experiment:
     run : callable
         (settings, trial) to rows per table. It must be a function of a module, as other processes
         call it, and must draw all its random numbers from a generator of `trial_generator`.
+    optional_tables : tuple of str
+        Tables in which not every trial leaves rows.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Experiment:
     tables: Mapping[str, tuple[str, ...]]
     trials: Callable[[Any], Sequence[Trial]]
     run: Callable[[Any, Trial], Tables]
+    optional_tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

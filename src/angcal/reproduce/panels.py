@@ -361,6 +361,7 @@ def _experiment(design: str, links: tuple[str, ...], n_draws: int) -> Experiment
             n_test=5000,
         ),
         tables=_TABLES,
+        optional_tables=("bins",),
         trials=_trials,
         run=run_trial,
     )

@@ -29,13 +29,17 @@ CV, CV_SINGLE = "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=Fals
 PEERS = {"uncalibrated": "U", "Platt 100": "P", "Platt 100 of n": "S", CV: "C", CV_SINGLE: "E"}
 CONTENDERS: dict[str, dict[str, str]] = {
     "known link": {"angular, observable": "O", "angular, leave-one-out": "L", **PEERS},
-    "unknown link": {"unknown link, both": "B", "unknown link, leave-one-out": "L", **PEERS},
+    "unknown link": {
+        "unknown link, observable": "O",
+        "unknown link, leave-one-out": "L",
+        **PEERS,
+    },
 }
 PANELS = (
     "uncalibrated",
     "Platt 100",
     "angular, observable",
-    "unknown link, both",
+    "unknown link, observable",
     "angular, leave-one-out",
     "unknown link, leave-one-out",
     CV,
@@ -44,7 +48,6 @@ PANELS = (
 # Blue where an angle is used, warm where none is; the letters tell them apart without colour.
 FILLS = {
     "O": "#56B4E9",
-    "B": "#56B4E9",
     "L": "#B9E0F7",
     "U": "#FFFFFF",
     "P": "#F0E442",
@@ -264,7 +267,7 @@ def summarise_winners(frames: Frames, settings: PhaseSettings) -> str:
         " ".join(_balance(frames, title, names) for title, names in CONTENDERS.items()),
         f"A cell is won clearly where the paired lead over the next method exceeds {CLEAR:g} "
         f"standard errors, over {settings.draws} draws. “Platt 100” has 100 labels more than the "
-        "others; the observable angle and “both” know Σ. Choosing the best of several by the same "
+        "others; the observable routes know Σ. Choosing the best of several by the same "
         "draws flatters the larger group: two methods with an angle, five without.",
     ]
     return "\n\n".join(parts) + "\n"

@@ -160,6 +160,7 @@ class Store:
         self._check_settings(_read_json(self.record))
         if all(self.path(table).exists() for table in self.experiment.tables):
             self._load_csv()
+            self._check_complete()
         self._load_journal()
 
     def _check_settings(self, found: Mapping[str, Any]) -> None:
@@ -189,6 +190,19 @@ class Store:
                     raise StoreError(f"{path} has a broken row {line}; pass --fresh.")
                 empty: dict[str, Lines] = {name: [] for name in self.experiment.tables}
                 self._done.setdefault(numbers[line[0]], empty)[table].append(line)
+
+    def _check_complete(self) -> None:
+        """Refuse files that lost the rows of a trial in one table, by an edit or a merge."""
+        required = set(self.experiment.tables) - set(self.experiment.optional_tables)
+        for index, tables in self._done.items():
+            lost = [
+                name for name in self.experiment.tables if name in required and not tables[name]
+            ]
+            if lost:
+                raise StoreError(
+                    f"{self.path(lost[0])} has lost the rows of trial {index}; restore it, or pass "
+                    "--fresh to start over."
+                )
 
     def _load_journal(self) -> None:
         whole = 0

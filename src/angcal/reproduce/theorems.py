@@ -283,6 +283,7 @@ THEOREMS = Experiment(
         "labelled": ("method", "level", "error"),
         "bregman": ("draw", "method", "loss", "value"),
     },
+    optional_tables=("delta", "labelled", "bregman"),
     trials=trials,
     run=run_trial,
 )

@@ -1,0 +1,486 @@
+"""The penalty path: its fits, leave-one-out losses and choice, and the estimator around them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import minimize as scipy_minimize
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from angcal import (
+    AngleWarning,
+    AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
+    Logistic,
+    Logit,
+    Probit,
+    Ridge,
+)
+from angcal.angle import loo_angle
+from angcal.covariance import score_scale
+from angcal.fitting import LinearFit
+from angcal.metrics import expected_calibration_error, log_loss
+from angcal.observables import observe
+from angcal.path import LooCurves, PathSolver, cosines_under, make_design, observe_path
+from angcal.path.curve import fit_curves
+from angcal.prediction import ConstantCurve
+from angcal.simulation import simulate
+
+LINK = Logit(3.0, 1.0)
+CS = np.geomspace(0.01, 100.0, 5)
+# One shape for each way to make the design: eigenbasis of the columns in double and in single
+# precision, of the rows, Cholesky factor, X itself.
+SHAPES = [(120, 20), (400, 200), (60, 200), (520, 800), (620, 560)]
+
+
+def data(n=120, d=20, seed=0, **options):
+    return simulate(n, d, **{"link": LINK, "random_state": seed, **options})
+
+
+def positive(classifier, X):
+    return classifier.predict_proba(X)[:, 1]
+
+
+def exact_fit(X, y, C, weights=None, fit_intercept=True):
+    """The optimum by scikit-learn, as a LinearFit."""
+    model = LogisticRegression(C=C, tol=1e-10, max_iter=20_000, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weights)
+    omega = np.ones(len(y)) if weights is None else weights
+    labels, penalty = np.asarray(y, dtype=float), Ridge(1.0 / (C * omega.sum()))
+    intercept = float(np.ravel(model.intercept_)[0])
+    return LinearFit(
+        X, labels, omega, model.coef_[0], intercept, Logistic(), penalty, fit_intercept
+    )
+
+
+def coupling(fit):
+    """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ written out."""
+    A = fit.hessian.smooth(np.eye(len(fit.labels)))
+    r = 1.0 - np.diag(A) * fit.curvatures
+    squares = (A / np.outer(r, r)) ** 2
+    return squares.sum(axis=1) - np.diag(squares)
+
+
+def solved(sim, Cs=CS, tol=1e-6, fit_intercept=True):
+    labels, weights = sim.y.astype(float), np.ones(len(sim.y))
+    design = make_design(sim.X, labels, weights, fit_intercept)
+    return design, PathSolver(design, 1.0 / Cs).solve(tol)
+
+
+# --- the fits ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_fit_is_that_of_logistic_regression(shape):
+    sim = data(*shape, mean=np.ones(shape[1]))
+    design, solution = solved(sim)
+    assert solution.converged.all()
+    for c, C in enumerate(CS):
+        expected = exact_fit(sim.X, sim.y, C)
+        w, b = design.restore(solution.coef[:, c], solution.intercepts[c])
+        # J is 1/C-strongly convex in w: scikit-learn's own error is at most C·‖∇J‖.
+        slack = C * len(sim.y) * np.linalg.norm(np.append(*expected.kkt_residual))
+        length = np.linalg.norm(expected.coef)
+        assert slack < 1e-3 * length
+        assert np.linalg.norm(w - expected.coef) <= 5e-6 * length + slack
+        assert expected.moved_to(w, b).distance_to_optimum < 5e-6
+        assert_allclose(sim.X @ w + b, solution.scores[:, c], atol=1e-4 * np.ptp(expected.scores))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_sparse_rows_have_the_fits_of_dense_ones(fit_intercept):
+    rng = np.random.default_rng(0)
+    X = sparse.random(150, 40, density=0.2, format="csr", rng=rng)
+    y = (rng.random(150) < expit(X @ rng.normal(size=40))).astype(float)
+    weights = rng.uniform(0.5, 2.0, 150)
+    coefs = []
+    for rows in (X, X.toarray()):
+        design = make_design(rows, y, weights, fit_intercept)
+        solution = PathSolver(design, 1.0 / CS).solve(1e-7)
+        coefs.append(design.restore_all(solution.coef))
+        found = observe_path(design, 1.0 / CS, solution, "exact")
+        for c, C in enumerate(CS):
+            fit = exact_fit(X.toarray(), y, C, weights, fit_intercept)
+            assert_allclose(coefs[-1][c], fit.coef, atol=1e-5 * np.abs(fit.coef).max())
+            assert_allclose(found[c].loo_scores, observe(fit).loo_scores, atol=1e-4)
+    assert_allclose(coefs[0], coefs[1], atol=1e-5 * np.abs(coefs[0]).max())
+
+
+def test_a_weaker_tolerance_is_met_and_takes_fewer_passes():
+    sim = data(200, 60)
+    _, tight = solved(sim, tol=1e-9)
+    _, loose = solved(sim, tol=1e-2)
+    error = np.linalg.norm(loose.coef - tight.coef, axis=0) / np.linalg.norm(tight.coef, axis=0)
+    assert error.max() < 0.05
+    assert loose.passes < tight.passes
+
+
+def test_separable_rows_have_finite_fits_under_weak_penalties():
+    sim = data(40, 100)
+    Cs = np.array([1.0, 1e3, 1e6])
+    design, solution = solved(sim, Cs, tol=1e-4)
+    assert solution.converged.all()
+    assert ((2 * sim.y - 1)[:, None] * solution.scores[:, 1:] > 0).all()
+    for c, C in enumerate(Cs):
+        fit = exact_fit(sim.X, sim.y, C)
+        moved = fit.moved_to(*design.restore(solution.coef[:, c], solution.intercepts[c]))
+        assert moved.distance_to_optimum < 1e-2
+        assert moved.objective <= fit.objective * (1 + 1e-3)
+
+
+def test_distances_are_those_of_the_fit_itself():
+    sim = data(150, 30)
+    design, rough = solved(sim, tol=0.1)
+    distances = PathSolver(design, 1.0 / CS).distances(rough)
+    for c, C in enumerate(CS):
+        fit = exact_fit(sim.X, sim.y, C)
+        moved = fit.moved_to(*design.restore(rough.coef[:, c], rough.intercepts[c]))
+        assert_allclose(distances[c], moved.distance_to_optimum, rtol=0.1, atol=1e-7)
+    finished = PathSolver(design, 1.0 / CS).continued(rough, 1e-6)
+    assert np.all(PathSolver(design, 1.0 / CS).distances(finished) < 1e-4)
+
+
+# --- leverages and leave-one-out scores -------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(120, 20), (60, 200)], ids=str)
+@pytest.mark.parametrize("method", ["exact", "auto"])
+def test_exact_observables_are_those_of_one_fit_at_a_time(shape, method):
+    sim = data(*shape, mean=np.ones(shape[1]))
+    design, solution = solved(sim, tol=1e-8)
+    for found, C in zip(observe_path(design, 1.0 / CS, solution, method), CS, strict=True):
+        expected = observe(exact_fit(sim.X, sim.y, C))
+        assert_allclose(found.leverages, expected.leverages, rtol=1e-4)
+        assert_allclose(found.calibration_scores, expected.calibration_scores, atol=1e-4)
+        assert_allclose(found.degrees_of_freedom, expected.degrees_of_freedom, rtol=1e-4)
+        assert_allclose(found.intercept_leverage, expected.intercept_leverage, rtol=1e-4)
+        assert found.n_features == shape[1]
+        # Without the random signs that a larger problem needs: 1 ± √(2/32) of them is noise.
+        if method == "auto":
+            assert_allclose(found.coupling, coupling(exact_fit(sim.X, sim.y, C)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(500, 200), (520, 800), (620, 560)], ids=str)
+def test_sampled_rows_tell_the_leverages_of_all(shape):
+    sim = data(*shape)
+    design, solution = solved(sim, tol=1e-5)
+    sampled = observe_path(design, 1.0 / CS, solution, "randomised")
+    exact = observe_path(design, 1.0 / CS, solution, "exact")
+    for rough, fine in zip(sampled, exact, strict=True):
+        assert rough.side == "randomised"
+        assert abs(rough.gamma / fine.gamma - 1.0) < 4.0 * rough.step_error + 1e-3
+    for c in (0, 2):
+        fit = exact_fit(sim.X, sim.y, CS[c])
+        assert_allclose(sampled[c].coupling.sum(), coupling(fit).sum(), rtol=0.2)
+    labels, weights = design.labels, design.weights
+    curves = [
+        LooCurves(np.column_stack([o.calibration_scores for o in found]), labels, weights)
+        for found in (sampled, exact)
+    ]
+    gap = np.abs(curves[0].log_loss - curves[1].log_loss)
+    # ρ is allowed an error that moves a loss by half of its own; near the optimum it is far less.
+    assert np.all(gap < 0.5 * curves[1].log_loss_se)
+    chosen = int(np.argmin(curves[0].log_loss))
+    regret = curves[1].log_loss[chosen] - curves[1].log_loss.min()
+    assert regret < 0.1 * curves[1].log_loss_se[chosen]
+
+
+def test_uneven_rows_are_factorised_where_sampling_fails():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 150)) * np.exp(1.5 * rng.normal(size=(400, 1)))
+    X[:, :75] *= rng.random((400, 1)) < 0.5  # sizes no longer tell the leverages
+    y = (rng.random(400) < 0.5).astype(float)
+    design = make_design(X, y, np.ones(400), True)
+    Cs = np.array([10.0, 1e3])
+    solution = PathSolver(design, 1.0 / Cs).solve(1e-4)
+    found = observe_path(design, 1.0 / Cs, solution, "randomised")
+    exact = observe_path(design, 1.0 / Cs, solution, "exact")
+    for rough, fine in zip(found, exact, strict=True):
+        assert rough.side != "randomised" or abs(rough.gamma / fine.gamma - 1.0) < 0.2
+
+
+# --- curves and the choice --------------------------------------------------------------------
+
+
+def test_curves_are_platt_fits():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(80, 3)) * [1.0, 5.0, 0.2] + [0.0, 2.0, 1.0]
+    y = (rng.random(80) < expit(scores[:, 0])).astype(float)
+    weights = rng.uniform(0.5, 2.0, 80)
+    a, b = fit_curves(scores, y, weights)
+    omega = weights / weights.mean()
+    n_positive = omega @ y
+    targets = np.where(y == 1, (n_positive + 1) / (n_positive + 2), 1 / (80 - n_positive + 2))
+    for c in range(3):
+        u = scores[:, c]
+
+        def loss(theta, u=u):
+            m = theta[0] * u + theta[1]
+            return float(np.sum(omega * (np.logaddexp(0, m) - targets * m)))
+
+        best = scipy_minimize(loss, [0.5, 0.0], bounds=[(0, None), (None, None)])
+        assert loss([a[c], b[c]]) <= best.fun + 1e-6
+    assert a[0] > 0
+
+
+def test_scores_against_the_labels_get_a_flat_curve_and_separated_ones_a_finite_one():
+    u = np.linspace(-1.0, 1.0, 50)[:, None]
+    y = (u[:, 0] > 0).astype(float)
+    a, b = fit_curves(np.hstack([-u, u]), y, np.ones(50))
+    assert a[0] == 0
+    assert_allclose(expit(b[0]), 0.5)
+    assert 0 < a[1] < 1e3
+
+
+def test_the_curve_reports_what_metrics_say():
+    sim = data(300, 30)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 300)
+    model = AngularLogisticRegressionCV(CS).fit(sim.X, sim.y, sample_weight=weights)
+    design = make_design(sim.X, sim.y.astype(float), weights, True)
+    solution = PathSolver(design, 1.0 / CS).solve(1e-3)
+    scores = np.column_stack(
+        [o.calibration_scores for o in observe_path(design, 1.0 / CS, solution, "auto")]
+    )
+    curves, path = LooCurves(scores, design.labels, weights), model.path_
+    for c in range(len(CS)):
+        p = curves.probabilities[:, c]
+        assert_allclose(path.log_loss[c], log_loss(sim.y, p, sample_weight=weights))
+        assert_allclose(path.ece[c], expected_calibration_error(sim.y, p, sample_weight=weights))
+        raw = expit(scores[:, c])
+        assert_allclose(path.uncalibrated_log_loss[c], log_loss(sim.y, raw, sample_weight=weights))
+        assert_allclose(
+            path.uncalibrated_ece[c], expected_calibration_error(sim.y, raw, sample_weight=weights)
+        )
+    assert np.all(path.log_loss_se > 0)
+    assert np.all(np.diff(path.degrees_of_freedom) > 0)
+
+
+@pytest.mark.parametrize("observables", ["auto", "exact"])
+def test_losses_are_those_of_the_calibrator_at_each_penalty(observables):
+    sim = data(300, 100)
+    path = AngularLogisticRegressionCV(CS, observables=observables).fit(sim.X, sim.y).path_
+    for c, C in enumerate(CS):
+        base = LogisticRegression(C=C, tol=1e-8, max_iter=10_000)
+        one = AngularCalibratedClassifier(base).fit(sim.X, sim.y)
+        scores = one.observables_.calibration_scores[:, None]
+        expected = LooCurves(scores, sim.y.astype(float), np.ones(300))
+        assert_allclose(path.log_loss[c], expected.log_loss[0], atol=1e-3)
+        # The calibrator's own curve fits the same scores about as well.
+        own = log_loss(sim.y, one.curve_.predict(scores[:, 0]))
+        assert_allclose(path.log_loss[c], own, atol=0.01)
+        assert_allclose(path.degrees_of_freedom[c], one.observables_.degrees_of_freedom, rtol=0.01)
+
+
+def test_the_choice_minimises_the_curve():
+    sim = data(300, 150)
+    for scoring in ("log_loss", "brier_score"):
+        model = AngularLogisticRegressionCV(scoring=scoring).fit(sim.X, sim.y)
+        losses = getattr(model.path_, scoring)
+        assert model.path_.index == int(np.argmin(losses))
+        assert model.C_ == model.Cs_[model.path_.index]
+        assert 0 < model.path_.index < 19  # the grid has the minimum inside
+        assert_allclose(model.coefs_paths_[model.path_.index], model.coef_[0], rtol=0.02, atol=1e-3)
+    assert len(model.Cs_) == 20
+    assert_array_equal(AngularLogisticRegressionCV([3.0, 0.1]).fit(sim.X, sim.y).Cs_, [0.1, 3.0])
+
+
+def test_the_automatic_grid_spans_the_degrees_of_freedom():
+    for n, d in ((200, 50), (100, 400)):
+        sim = data(n, d)
+        path = AngularLogisticRegressionCV().fit(sim.X, sim.y).path_
+        assert path.degrees_of_freedom[0] <= 2.0 + 1e-6  # one, and the intercept
+        assert path.degrees_of_freedom[-1] > 0.5 * min(n, d)
+
+
+def test_the_chosen_penalty_predicts_about_as_well_as_the_best():
+    losses = []
+    for seed in range(5):
+        sim = data(300, 150, seed)
+        X, y = sim.sample(5000, random_state=1)
+        chosen = log_loss(y, positive(AngularLogisticRegressionCV().fit(sim.X, sim.y), X))
+        fixed = [
+            log_loss(y, positive(AngularLogisticRegressionCV([C]).fit(sim.X, sim.y), X))
+            for C in np.geomspace(0.1, 1000, 5)
+        ]
+        losses.append([chosen, *fixed])
+    chosen, *fixed = np.mean(losses, axis=0)
+    assert chosen < min(fixed) + 0.005
+    assert chosen < max(fixed) - 0.02
+
+
+# --- angles along the path --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("link", [LINK, Probit(1.5, -0.3)], ids=repr)
+def test_cosines_are_those_of_the_likelihood(link):
+    sim = data(400, 80, link=link)
+    design, solution = solved(sim, tol=1e-5)
+    observed = observe_path(design, 1.0 / CS, solution, "exact")
+    cosine, interval = cosines_under(link, observed, design.labels, design.weights, 0.95)
+    for c, o in enumerate(observed):
+        scale = score_scale(o, np.zeros(0), 0.0, case_weights=design.weights)
+        angle = loo_angle(o, design.labels, design.weights, scale, link)
+        assert abs(cosine[c] - angle.cosine) < 0.05 * angle.sampling_error + 1e-3
+        half = 1.96 * angle.sampling_error
+        assert_allclose(cosine[c] - interval[c, 0], half, rtol=0.05)
+
+
+def test_the_path_of_cosines_follows_the_truth():
+    sim = data(1000, 300, link=Logit(3.0))
+    model = AngularLogisticRegressionCV(link=Logit(3.0)).fit(sim.X, sim.y)
+    truth = np.array([sim.cosine(w) for w in model.coefs_paths_])
+    inside = (model.path_.cosine_interval[:, 0] < truth) & (
+        truth < model.path_.cosine_interval[:, 1]
+    )
+    assert inside.mean() > 0.7
+    assert np.abs(model.path_.cosine - truth).mean() < 0.05
+
+
+# --- the estimator ----------------------------------------------------------------------------
+
+
+def test_the_chosen_fit_is_calibrated_as_by_the_calibrator():
+    sim = data(300, 100)
+    model = AngularLogisticRegressionCV().fit(sim.X, sim.y)
+    base = LogisticRegression(C=model.C_, tol=1e-10, max_iter=20_000)
+    one = AngularCalibratedClassifier(base).fit(sim.X, sim.y)
+    assert_allclose(positive(model, sim.X), positive(one, sim.X), atol=2e-3)
+    # Labels alone leave a long valley of angles and scales: a tenth of its width is nothing.
+    assert abs(model.angle_.cosine - one.angle_.cosine) < 0.1 * one.angle_.sampling_error
+    assert_allclose(model.coef_, one.coef_, atol=1e-3 * np.abs(one.coef_).max())
+    assert model.distance_to_optimum_ < 1e-3
+    fit = exact_fit(sim.X, sim.y, model.C_).moved_to(model.coef_[0], model.intercept_[0])
+    assert fit.distance_to_optimum < 1e-3
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_every_kind_of_design_works(shape, fit_intercept):
+    sim = data(*shape)
+    model = AngularLogisticRegressionCV(6, fit_intercept=fit_intercept)
+    if not fit_intercept:
+        assert model.fit(sim.X, sim.y).intercept_[0] == 0
+    p = positive(model.fit(sim.X, sim.y), sim.X)
+    assert np.ptp(p) > 0.1
+    assert model.distance_to_optimum_ < 0.02
+
+
+def test_rotated_columns_change_nothing():
+    sim, X_new = data(150, 30), data(50, 30, seed=1).X
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 30)))[0]
+    a = AngularLogisticRegressionCV(tol=1e-7).fit(sim.X, sim.y)
+    b = AngularLogisticRegressionCV(tol=1e-7).fit(sim.X @ Q, sim.y)
+    assert_allclose(b.Cs_, a.Cs_, rtol=1e-9)
+    assert_allclose(b.path_.log_loss, a.path_.log_loss, atol=1e-5)
+    assert_allclose(positive(b, X_new @ Q), positive(a, X_new), atol=1e-4)
+
+
+def test_the_unit_and_the_origin_of_columns_do_not_matter():
+    sim = data(150, 30)
+    a = AngularLogisticRegressionCV(tol=1e-7).fit(sim.X, sim.y)
+    b = AngularLogisticRegressionCV(tol=1e-7).fit(10.0 * sim.X + 3.0, sim.y)
+    assert_allclose(b.Cs_, a.Cs_ / 100.0, rtol=1e-9)
+    assert_allclose(b.path_.log_loss, a.path_.log_loss, atol=1e-5)
+    assert_allclose(positive(b, 10.0 * sim.X + 3.0), positive(a, sim.X), atol=1e-4)
+
+
+def test_swapped_labels_give_one_minus_p():
+    sim = data(150, 30)
+    a = AngularLogisticRegressionCV(tol=1e-7).fit(sim.X, sim.y)
+    b = AngularLogisticRegressionCV(tol=1e-7).fit(sim.X, 1 - sim.y)
+    assert b.C_ == pytest.approx(a.C_)
+    assert_allclose(positive(b, sim.X), 1.0 - positive(a, sim.X), atol=1e-3)
+
+
+def test_weight_zero_is_a_row_that_is_not_there():
+    sim = data(150, 30)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
+    weights[::7] = 0.0
+    kept = weights > 0
+    a = AngularLogisticRegressionCV().fit(sim.X, sim.y, sample_weight=weights)
+    b = AngularLogisticRegressionCV().fit(sim.X[kept], sim.y[kept], sample_weight=weights[kept])
+    assert_array_equal(a.Cs_, b.Cs_)
+    assert_array_equal(a.path_.log_loss, b.path_.log_loss)
+    assert_array_equal(positive(a, sim.X), positive(b, sim.X))
+
+
+def test_sparse_and_single_precision_rows_give_about_the_same():
+    sim = data(200, 40)
+    X = np.where(np.abs(sim.X) > 0.1, sim.X, 0.0)
+    dense = AngularLogisticRegressionCV(CS, observables="exact").fit(X, sim.y)
+    for rows in (sparse.csr_array(X), X.astype(np.float32)):
+        other = AngularLogisticRegressionCV(CS, observables="exact").fit(rows, sim.y)
+        assert other.C_ == dense.C_
+        assert_allclose(other.path_.log_loss, dense.path_.log_loss, atol=1e-3)
+        assert_allclose(positive(other, rows), positive(dense, X), atol=5e-3)
+
+
+def test_a_pool_serves_the_chosen_fit_and_is_shared_by_clones():
+    sim = data(300, 60)
+    pool = sim.pool(400, random_state=0)
+    model = AngularLogisticRegressionCV(CS, pool=pool)
+    assert clone(model).pool is pool
+    assert model.fit(sim.X, sim.y).angle_.method == "combined"
+    assert model.scale_.source == "pool"
+    base = LogisticRegression(C=model.C_, tol=1e-10, max_iter=20_000)
+    one = AngularCalibratedClassifier(base, pool=pool).fit(sim.X, sim.y)
+    assert_allclose(model.angle_.cosine, one.angle_.cosine, atol=2e-3)
+    known = AngularLogisticRegressionCV(CS, link=LINK, angle=0.6).fit(sim.X, sim.y)
+    assert known.angle_.cosine == 0.6
+
+
+def test_constant_columns_do_no_harm_and_nothing_else_is_a_fallback():
+    sim = data(100, 10)
+    X = np.column_stack([sim.X, np.full(100, 7.0), np.zeros(100)])
+    model = AngularLogisticRegressionCV(CS).fit(X, sim.y)
+    assert_allclose(model.coef_[0, 10:], 0.0, atol=1e-9)
+    plain = AngularLogisticRegressionCV(CS).fit(sim.X, sim.y)
+    assert_allclose(positive(model, X), positive(plain, sim.X), atol=1e-4)
+    for rows in (np.ones((100, 3)), sparse.csr_array((100, 3))):
+        with pytest.warns(AngleWarning, match="prevalence"):
+            flat = AngularLogisticRegressionCV().fit(rows, sim.y)
+        assert isinstance(flat.curve_, ConstantCurve)
+        assert np.isnan(flat.path_.cosine).all()
+
+
+def test_a_tiny_class_falls_back_to_the_prevalence():
+    sim = data(40, 5)
+    y = np.zeros(40, dtype=int)
+    y[:2] = 1
+    with pytest.warns(AngleWarning, match="smaller class has 2 rows"):
+        model = AngularLogisticRegressionCV().fit(sim.X, y)
+    assert_allclose(positive(model, sim.X), 3 / 42)
+    assert np.isnan(model.path_.cosine).all()
+    assert np.isfinite(model.path_.log_loss).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"Cs": 0}, "Cs=0 must be at least 1"),
+        ({"Cs": "many"}, "Cs='many' must be a whole number"),
+        ({"Cs": 2.5}, "Cs=2.5 must be a whole number"),
+        ({"Cs": []}, r"Cs=\[\] must hold positive"),
+        ({"Cs": [1.0, -1.0]}, "must hold positive finite numbers"),
+        ({"Cs": [1.0, np.inf]}, "AngularCalibratedClassifier"),
+        ({"scoring": "accuracy"}, "scoring='accuracy' must be one of log_loss, brier_score"),
+        ({"tol": 0.0}, "tol=0.0 must lie between 0 and 1"),
+        ({"observables": "some"}, "observables='some' must be one of"),
+        ({"angle": 2.0}, "angle=2.0 is meant as a cosine"),
+        ({"confidence": 95}, "confidence=95 must lie between 0 and 1"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    sim = data(40, 5)
+    with pytest.raises(ValueError, match=message):
+        AngularLogisticRegressionCV(**options).fit(sim.X, sim.y)
+
+
+def test_one_class_and_few_rows_are_refused():
+    sim = data(40, 5)
+    with pytest.raises(ValueError, match="one class only"):
+        AngularLogisticRegressionCV().fit(sim.X, np.ones(40))
+    with pytest.raises(ValueError, match="at least 5"):
+        AngularLogisticRegressionCV().fit(sim.X[:4], [0, 1, 0, 1])
