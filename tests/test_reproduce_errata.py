@@ -252,7 +252,7 @@ def test_verdict_on_pools_follows_the_numbers():
     assert "not refuted" in harmless
     harmed = pools_frame(dict.fromkeys(methods, 0.0) | {"paper": -0.3})
     text = summarise(harmed, POOL)
-    assert "-0.3000 ± 0.0100" in text
+    assert "−0.3000 ± 0.0100" in text
     assert "it fails where they hold" in text
     assert "removes the bias" in text
     both = pools_frame(dict.fromkeys(methods, 0.0) | {"paper": -0.3, "paper, corrected": 0.2})

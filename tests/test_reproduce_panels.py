@@ -18,7 +18,17 @@ from angcal.reproduce import panel_figures as figures
 from angcal.reproduce import panels
 from angcal.reproduce.figures import RC, save_figure
 from angcal.reproduce.runner import read_tables, run_experiment
-from angcal.reproduce.setting import PAPER_LINKS
+from angcal.reproduce.setting import PAPER_LINKS, FittedDraw, population_platt
+from angcal.reproduce.tables import (
+    exact_interval,
+    markdown,
+    mean_and_error,
+    mean_text,
+    spelled,
+    verdict,
+    with_error,
+)
+from angcal.simulation import simulate
 
 EXPERIMENTS = (panels.GAUSSIAN, panels.RADEMACHER, panels.UNIFORM)
 RESULTS = (
@@ -108,7 +118,8 @@ class TestPlatt:
         assert rows["sup_true_angle"].max() < 1e-6
 
     def test_population_fit_of_the_sigmoid_link_minimises_the_entropy(self):
-        cosine, norm = 0.5, 0.8
+        draw = FittedDraw.of(simulate(80, 120, link=PAPER_LINKS["sigmoid"], random_state=6))
+        cosine, norm = draw.cosine, draw.norm
         z, weight = np.polynomial.hermite_e.hermegauss(80)
         truth = PAPER_LINKS["sigmoid"].smooth(cosine * z, np.sqrt(1 - cosine**2))
 
@@ -117,7 +128,7 @@ class TestPlatt:
             return weight @ (np.logaddexp(0.0, odds) - truth * odds)
 
         expected = minimize(entropy, [1.0, 0.0], method="BFGS", options={"gtol": 1e-9}).x
-        found = panels.platt_population("sigmoid", cosine, norm)
+        found = population_platt(draw, panels.platt_link("sigmoid"))
         np.testing.assert_allclose([found.slope_, found.intercept_], expected, atol=1e-5)
 
     def test_supremum_covers_the_whole_line(self, frames):
@@ -165,10 +176,48 @@ class TestNumbers:
         assert abs(np.mean(drawn) - panels.expected_ece(bins)) < 4 * error
 
     def test_verdicts(self):
-        assert panels.verdict(0.02, 0.001, 0.03, below=True) == "holds"
-        assert panels.verdict(0.02, 0.001, 0.03, below=False) == "does not hold"
-        assert panels.verdict(0.029, 0.001, 0.03, below=True) == "undecided"
-        assert panels.text([-1.0, -1.0]) == "−1.0000 ± less than 0.0001"
+        assert verdict(0.02, 0.001, 0.03, below=True) == "yes"
+        assert verdict(0.02, 0.001, 0.03, below=False) == "no"
+        assert verdict(0.029, 0.001, 0.03, below=True) == "undecided"
+        assert verdict(0.02, np.nan, 0.03, below=True) == "undecided"
+
+    def test_figures_with_their_errors(self):
+        assert mean_text([-1.0, -1.0]) == "−1.0000 ± less than 0.0001"
+        assert with_error(0.11325, 1e-7, None) == "0.11325 ± less than 0.00001"
+        assert with_error(-12.345, 0.678, None) == "−12.35 ± 0.68"
+        assert with_error(0.5, 0.00006) == "0.5000 ± 0.0001"
+        mean, error = mean_and_error([1.0, np.inf])
+        assert np.isinf(mean)
+        assert np.isnan(error)
+
+    def test_minus_signs_and_names(self):
+        assert markdown(("a",), [("-0.5 to (-.2), 1e-05, leave-one-out, 3-4",)]).endswith(
+            "| −0.5 to (−.2), 1e-05, leave-one-out, 3-4 |"
+        )
+        assert spelled("Platt 20000") == "Platt, 20,000 labels"
+        assert spelled("angular, true angle") == "angular, true angle"
+
+    def test_exact_intervals_of_several_shares(self):
+        low, high = exact_interval([0, 3, 10], [10, 10, 10])
+        test = stats.binomtest(3, 10).proportion_ci(0.95, method="exact")
+        assert (low[0], high[2]) == (0.0, 1.0)
+        assert (low[1], high[1]) == pytest.approx((test.low, test.high))
+        assert high[0] == pytest.approx(1.0 - 0.025**0.1)
+        assert exact_interval(3, 10) == pytest.approx((test.low, test.high))
+
+    @pytest.mark.parametrize(
+        ("cosine_observable", "words"), [(0.2, "is larger"), (0.5, "is smaller")]
+    )
+    def test_angle_and_family_are_compared_by_themselves(self, frames, cosine_observable, words):
+        found = dict(frames["gaussian"])
+        cosines = {"cosine": 0.5, "cosine_observable": cosine_observable}
+        found["curve"] = found["curve"].assign(**cosines)
+        z = np.linspace(-40.0, 40.0, 8001)
+        pair = [PAPER_LINKS["sigmoid"].smooth(c * z, np.sqrt(1 - c**2)) for c in cosines.values()]
+        expected = np.abs(pair[0] - pair[1]).max()
+        distance = panels.angle_distances(found, "sigmoid")
+        np.testing.assert_allclose(distance, expected, atol=1e-5)
+        assert words in figures.summarise_convergence(found, small(panels.GAUSSIAN))
 
 
 class TestResults:
@@ -190,7 +239,7 @@ class TestResults:
         summary = figures.summarise_reliability(found | {"scores": scores}, settings)
         line = next(row for row in summary.splitlines() if "angular, observable" in row)
         assert "0.2100 ± 0.0100" in line
-        assert line.endswith("| does not hold |")
+        assert line.endswith("| no |")
 
     def test_refit_names_the_fault(self, frames):
         settings, found = small(panels.GAUSSIAN), dict(frames["gaussian"])
@@ -206,7 +255,9 @@ class TestResults:
         figure = figures.draw_universality(found, settings)
         assert len(figure.axes) == 6
         bins = panels.chosen(found["bins"], link="clipped", method="Platt 20000")
-        lines = [line for line in figure.axes[4].lines if line.get_label() == "Platt 20000"]
+        lines = [
+            line for line in figure.axes[4].lines if line.get_label() == "Platt, 20,000 labels"
+        ]
         np.testing.assert_allclose(lines[0].get_ydata(), bins["observed"])
         curve = panels.chosen(found["platt"], link="clipped", draw=0, n_ho=100).iloc[0]
         (drawn,) = (x for x in figure.axes[5].lines if x.get_label() == "Platt, 100 labels")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from scipy.stats import norm
 
@@ -171,6 +174,24 @@ def test_summary_says_no_when_a_method_beats_the_optimum(theorem_run):
     assert "| no |" in text.splitlines()[2]
 
 
+def test_words_on_other_methods_follow_half_a_bin(theorem_run):
+    """Calibrated below 1/30, poor above, each by two standard errors; else undecided."""
+    frames, settings = theorem_run
+    errors = {"poor": (0.06, 0.07, 0.08), "good": (0.01, 0.012, 0.014), "between": (0.0, 0.03, 0.1)}
+    expected = {"poor": ("yes", "yes", "no"), "good": ("no", "no", "yes")}
+    expected["between"] = ("undecided",) * 3
+    for name, values in errors.items():
+        size = frames["size"].copy()
+        chosen = ~size["method"].str.startswith("angular")
+        size.loc[chosen, "mean_error"] = size.loc[chosen, "draw"].map(dict(enumerate(values)))
+        text = pictures.summarise_calibration({**frames, "size": size}, settings)
+        verdicts = tuple(line.split("|")[-2].strip() for line in text.splitlines()[7:10])
+        assert verdicts == expected[name]
+        assert "half a bin (0.033)" in text
+        assert text.splitlines()[6].endswith("| — |")
+        assert "| mean size of Δ, Platt, 20,000 labels, n = 120 |" in text
+
+
 @pytest.mark.parametrize("result", [pictures.CALIBRATION_ERROR, pictures.BREGMAN])
 def test_theorem_pictures_and_summaries(theorem_run, tmp_path, result):
     _check_result(result, *theorem_run, tmp_path)
@@ -221,13 +242,50 @@ def test_errors_follow_the_gaussian_approximation_in_large_holdouts():
         assert errors[kind] / repeats == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(repeats))
 
 
-def test_largest_constant_touches_one_cell_and_violates_none(sign_run):
-    frames, _ = sign_run
+def test_proven_constant_against_adaptive_integrals_of_a_probit():
+    """For Φ(at) the label's probability is Φ(a·c·u/√(1 + a²(1−c²))), and E σ′ = a/√(2π(1+a²))."""
+    scale, cosine = 2.0, 0.5
+    steepness = scale * cosine / np.sqrt(1.0 + scale**2 * (1.0 - cosine**2))
+
+    def log_moment(t):
+        def integrand(u):
+            p = norm.cdf(steepness * u)
+            return norm.pdf(u) * (1.0 - p + p * np.exp(-t * u))
+
+        return np.log(quad(integrand, -12.0, 12.0, epsabs=1e-13)[0])
+
+    exponent = -minimize_scalar(log_moment, bounds=(0.0, 3.0), method="bounded").fun
+    assert sign.chernoff_exponent(Probit(scale), cosine) == pytest.approx(exponent, rel=1e-7)
+    mean = sign.moments(Probit(scale), cosine)["paper"][0]
+    assert mean == pytest.approx(cosine * scale / np.sqrt(2.0 * np.pi * (1.0 + scale**2)))
+
+
+def test_proven_constant_is_the_least_and_tends_to_the_gaussian_one():
+    """As cos θ → 0 the exponent is mean²/(2 E H²), with E H² = P(y = 1) = 1/2 for sigmoid(3t)."""
+    pairs = [("sigmoid(3t)", 0.01), ("sigmoid(3t)", 0.5)]
+    each = [sign.proven_constant(pd.DataFrame([p], columns=["link", "cosine"])) for p in pairs]
+    assert each[0] == pytest.approx(1.0, abs=1e-3)
+    both = pd.DataFrame(pairs, columns=["link", "cosine"])
+    assert sign.proven_constant(both) == min(each)
+
+
+def test_cells_are_below_the_proven_bound_and_not_below_a_wrong_one(sign_run):
+    frames, settings = sign_run
     cells = sign.measured(frames[""])
     cells = cells[cells["sum"] == "paper"]
-    bound = 2.0 * np.exp(-sign.largest_constant(cells) * cells["x"])
-    ratio = cells["rate"] / bound
-    assert ratio.max() == pytest.approx(1.0)
+    constant = sign.proven_constant(cells)
+    assert sign.above_bound(cells, constant).empty
+    assert constant < sign.largest_constant(cells)
+    assert not sign.above_bound(cells, 3.0 * constant).empty
+    worse = frames[""].assign(errors=frames[""]["repeats"] // 2)
+    line = sign.summarise({"": worse}, settings).splitlines()[2]
+    assert line.endswith("| no |")
+
+
+def test_typical_cosine_is_the_mean_of_the_papers_setting():
+    draws = pd.read_csv(Path(__file__).parents[1] / "reproduce" / "draws.csv")
+    for settings in (sign.SIGN_EXPERIMENT.full, sign.SIGN_EXPERIMENT.quick):
+        assert settings.typical_cosine == pytest.approx(draws["cosine"].mean(), abs=0.002)
 
 
 def test_centring_saves_rows_and_the_printed_error_has_its_cosine(sign_run):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import beta
 
 from angcal.displays import STYLES
 from angcal.reproduce.draws import DRAWS, Settings
@@ -13,6 +12,7 @@ from angcal.reproduce.experiment import Frames, Result
 from angcal.reproduce.figures import FULL_WIDTH, letter, new_figure
 from angcal.reproduce.setting import PROBIT_UNIT
 from angcal.reproduce.tables import (
+    exact_interval,
     markdown,
     mean_and_error,
     rmse_and_error,
@@ -283,14 +283,6 @@ def draw_platt(frames: Frames, settings: Settings) -> Any:
 
 
 # -- the sign ----------------------------------------------------------------------------------
-
-
-def exact_interval(wrong: float, total: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Clopper–Pearson interval of a share; a printed share need not be a whole count."""
-    tail = 0.5 * (1.0 - confidence)
-    low = beta.ppf(tail, wrong, total - wrong + 1) if wrong else 0.0
-    high = beta.ppf(1.0 - tail, wrong + 1, total - wrong) if wrong < total else 1.0
-    return float(low), float(high)
 
 
 def sign_errors(frames: Frames) -> dict[str, int]:

@@ -15,11 +15,16 @@ from angcal._typing import Floats
 from angcal.angle import holdout_sign, training_sign
 from angcal.baselines import PlattScaling, platt_limit
 from angcal.covariance import Precision, precision
-from angcal.links import Link
 from angcal.reproduce.experiment import Experiment, Row, Tables, Trial
 from angcal.reproduce.paper_formula import paper_inner_product
 from angcal.reproduce.runner import trial_generator
-from angcal.reproduce.setting import N_FEATURES, N_SAMPLES, PAPER_LINKS, FittedDraw
+from angcal.reproduce.setting import (
+    N_FEATURES,
+    N_SAMPLES,
+    PAPER_LINKS,
+    FittedDraw,
+    population_platt,
+)
 from angcal.simulation import simulate
 from angcal.simulation.designs import draw_labels
 
@@ -119,22 +124,6 @@ def labelled(draw: FittedDraw, n: int, rng: np.random.Generator) -> tuple[Floats
     """Scores and labels of n fresh rows."""
     scores, signal = draw.data.fresh_scores(draw.fit.coef, n, rng, draw.fit.intercept)
     return scores, draw_labels(draw.data.link(signal), rng).astype(float)
-
-
-def population_platt(draw: FittedDraw, link: Link | None) -> PlattScaling:
-    """Argmin over (A, B) of E[−F log σ(Au+B) − (1−F) log(1−σ(Au+B))], u ~ N(0, ‖ŵ‖²).
-
-    What Platt scaling tends to with ever more labels, by quadrature: each node is a row with
-    label 1 of weight F and a row with label 0 of weight 1 − F.
-    """
-    # The trapezoidal rule of a smooth function times a normal density errs by less than rounding.
-    nodes = np.linspace(-8.0, 8.0, 401)
-    density = np.exp(-0.5 * nodes**2)
-    scores = nodes * draw.norm + draw.fit.intercept
-    probability = draw.truth(scores)
-    weights = np.concatenate([density * probability, density * (1.0 - probability)])
-    labels = np.repeat([1.0, 0.0], len(nodes))
-    return PlattScaling(link).fit(np.tile(scores, 2), labels, sample_weight=weights)
 
 
 def signs(draw: FittedDraw, n_labels: int, rng: np.random.Generator) -> Row:

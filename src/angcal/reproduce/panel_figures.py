@@ -20,18 +20,26 @@ from angcal.reproduce.panels import (
     UNIFORM,
     Curve,
     PanelSettings,
+    angle_distances,
     angular_curve,
     chosen,
     distances,
     expected_ece,
     fitted_rate,
-    mean_and_error,
     platt_link,
-    table,
-    text,
-    verdict,
 )
 from angcal.reproduce.setting import PAPER_LINKS
+from angcal.reproduce.tables import (
+    HEADER,
+    NOTHING,
+    markdown,
+    mean_and_error,
+    mean_text,
+    spelled,
+    verdict,
+    with_error,
+    yes_or_no,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,42 +67,44 @@ def summarise_convergence(frames: Frames, settings: PanelSettings) -> str:
     observable = distances(frames, "sigmoid", "sup_observable")
     most, limit = max(settings.holdout_sizes), mean_and_error(sigmoid[np.inf])
     slope, _, error = fitted_rate(probit, settings.seed)
-    sup = "sup_u \\|Platt − angular\\|"
-    closed = "holds" if probit[np.inf].max() < 1e-6 else "does not hold"
+    sup, again = "sup_u |Platt − angular|", "the same, infinitely many labels"
+    to_estimated = f"sigmoid link: distance to angular with estimated angle, {most:,} labels"
+    closed = yes_or_no(probit[np.inf].max() < 1e-6)
     rows = [
-        (f"probit link: {sup}, {most:,} labels", "→ 0", text(probit[most]), ""),
-        ("the same, infinitely many labels", "0", f"{probit[np.inf].max():.1e} at most", closed),
+        (f"probit link: {sup}, {most:,} labels", "→ 0", mean_text(probit[most]), NOTHING),
+        (again, "0", f"{probit[np.inf].max():.1e} at most", closed),
         (
             f"probit link: slope of log distance over log n_ho, n_ho ≥ {FIRST_OF_RATE:,}",
             "−1/2 (implied)",
-            f"{slope:.3f} ± {error:.3f}".replace("-", "−"),
-            "holds" if abs(slope + 0.5) <= 2.0 * error else "does not hold",
+            with_error(slope, error, 3),
+            yes_or_no(abs(slope + 0.5) <= 2.0 * error),
         ),
-        (f"sigmoid link: {sup}, {most:,} labels", "→ 0", text(sigmoid[most]), ""),
-        (
-            "the same, infinitely many labels",
-            "0 (“converge”)",
-            text(sigmoid[np.inf]),
-            verdict(*limit, 0.0, below=True),
-        ),
-        (
-            f"sigmoid link: distance to angular with estimated angle, {most:,} labels",
-            "shown, no number",
-            text(observable[most]),
-            "",
-        ),
+        (f"sigmoid link: {sup}, {most:,} labels", "→ 0", mean_text(sigmoid[most]), NOTHING),
+        (again, "0 (“converge”)", mean_text(sigmoid[np.inf]), verdict(*limit, 0.0, below=True)),
+        (to_estimated, "shown, no number", mean_text(observable[most]), NOTHING),
     ]
-    mean_limit = mean_and_error(distances(frames, "sigmoid", "mean_distance")[np.inf])[0]
-    of_angle = mean_and_error(observable[np.inf])[0]
-    larger = "larger" if of_angle > 2.0 * limit[0] else "smaller"
+    mean_limit = distances(frames, "sigmoid", "mean_distance")[np.inf].mean()
     return (
-        f"{table(rows)}\n\nMeans over {len(probit)} draws per link. The slope's standard error "
-        "comes from resampling draws; −1/2 holds if it is within two of them.\n\n"
+        f"{markdown(HEADER, rows)}\n\nMeans over {len(probit)} draws per link. The slope's "
+        "standard error comes from resampling draws; −1/2 holds if it is within two of them.\n\n"
         "The theorem is for probit links. For the sigmoid link F is not in Platt's family: more "
         f"labels bring the distance to {limit[0]:.4f}, not to 0. Averaged over the law of the "
         f"scores that limit is {mean_limit:.4f} from F. To the angular predictor with the "
-        f"estimated angle, which the paper draws, the distance tends to {of_angle:.4f} on average; "
-        f"the angle's error is the {larger} part of it.\n"
+        "estimated angle, which the paper draws, the distance tends to "
+        f"{observable[np.inf].mean():.4f} on average. {_about_the_angle(frames)}\n"
+    )
+
+
+def _about_the_angle(frames: Frames) -> str:
+    """The two causes of the distance to the estimated angle's curve, each by itself."""
+    angle, family = angle_distances(frames, "sigmoid"), distances(frames, "sigmoid")[np.inf]
+    gap, error = mean_and_error(angle - family)
+    clear = abs(gap) > 2.0 * error
+    larger = ("larger" if gap > 0.0 else "smaller") if clear else "neither larger nor smaller"
+    return (
+        "It has two causes, whose suprema do not add up: the angle's error alone makes "
+        f"sup_u |F_ĉ − F_c| {mean_text(angle)}, Platt's family alone makes {mean_text(family)}; "
+        f"the former is {larger}, judged by two standard errors of the difference within draws."
     )
 
 
@@ -106,15 +116,14 @@ def _claims(frames: Frames, settings: PanelSettings, link: str) -> list[tuple[st
         f"Platt {FEW}": ("fails to calibrate", False),
         f"Platt {MANY}": ("calibrates correctly", True),
     }
-    scores, bound = chosen(frames["scores"], link=link), settings.half_bin
-    rows = []
+    scores, rows = chosen(frames["scores"], link=link), []
     for method in METHODS:
-        found = chosen(scores, method=method)
-        claim, below = said.get(method, ("", True))
-        exact = found["mean_distance"]
-        holds = verdict(*mean_and_error(exact), bound, below=below) if claim else ""
-        measured = f"{text(found['ece'])}; {text(exact)}"
-        rows.append((f"{LINK_TEXT[link]}, {method}: ECE; E\\|p − F\\|", claim, measured, holds))
+        ece, exact = (chosen(scores, method=method)[k] for k in ("ece", "mean_distance"))
+        claim, below = said.get(method, (NOTHING, True))
+        holds = verdict(*mean_and_error(exact), settings.half_bin, below=below)
+        quantity = f"{LINK_TEXT[link]}, {spelled(method)}: ECE; E|p − F|"
+        measured = f"{mean_text(ece)}; {mean_text(exact)}"
+        rows.append((quantity, claim, measured, holds if method in said else NOTHING))
     return rows
 
 
@@ -141,7 +150,7 @@ def _refit(frames: Frames, settings: PanelSettings, link: str) -> str:
     shifted = "but off by the missing" if abs(intercept[0]) > 0.1 else "and needs hardly any"
     return (
         f"{LINK_TEXT[link]}: log-odds refit on {most:,} labels are "
-        f"({slope[0]:.3f} ± {slope[1]:.3f})·u + ({intercept[0]:.3f} ± {intercept[1]:.3f}), so the "
+        f"({with_error(*slope, 3)})·u + ({with_error(*intercept, 3)}), so the "
         f"uncalibrated predictor is {fault}, {shifted} intercept."
     )
 
@@ -149,10 +158,11 @@ def _refit(frames: Frames, settings: PanelSettings, link: str) -> str:
 def summarise_reliability(frames: Frames, settings: PanelSettings) -> str:
     """What the paper says of each predictor in its reliability plots, over many draws."""
     return (
-        f"{table(_claims(frames, settings, 'sigmoid'))}\n\n{_rule(frames, settings, 'sigmoid')}\n\n"
+        f"{markdown(HEADER, _claims(frames, settings, 'sigmoid'))}\n\n"
+        f"{_rule(frames, settings, 'sigmoid')}\n\n"
         f"{_refit(frames, settings, 'sigmoid')}\n\n"
-        f"The paper's caption gives the larger holdout set as 2000, its text as 20000; {MANY} is "
-        "used here. The picture shows the first draw.\n"
+        f"The paper's caption gives the larger holdout set as 2,000, its text as 20,000; "
+        f"{MANY:,} is used here. The picture shows the first draw.\n"
     )
 
 
@@ -165,14 +175,16 @@ def summarise_universality(frames: Frames, settings: PanelSettings) -> str:
         error = chosen(frames["curve"], link=link).eval("cosine_observable - cosine")
         notes.append(
             f"{_refit(frames, settings, link)} Platt on {most:,} labels is "
-            f"{text(wide[most])} from the angular predictor at most, with a limit of "
-            f"{text(wide[np.inf])}; the observable angle's cosine errs by {text(error)} (root "
-            f"mean square {np.sqrt(np.mean(error**2)):.4f})."
+            f"{mean_text(wide[most])} from the angular predictor at most, with a limit of "
+            f"{mean_text(wide[np.inf])}; the observable angle's cosine errs by {mean_text(error)} "
+            f"(root mean square {np.sqrt(np.mean(error**2)):.4f})."
         )
     return (
-        f"{table(rows)}\n\n{_rule(frames, settings, *settings.links)} For these rows F is the "
-        "limit as d grows, so the ECE with the true angle, beside what a calibrated predictor "
-        "would read, is the check of universality.\n\n" + "\n\n".join(notes) + "\n\nThe picture "
+        f"{markdown(HEADER, rows)}\n\n{_rule(frames, settings, *settings.links)} For these rows F "
+        "is the limit as d grows, so the ECE with the true angle, beside what a calibrated "
+        "predictor would read, is the check of universality.\n\n"
+        + "\n\n".join(notes)
+        + "\n\nThe picture "
         f"shows the first draw of each link; shades are {CONFIDENCE:.0%} consistency bands, hollow "
         f"markers bins of fewer than {SPARSE} rows.\n"
     )
@@ -219,7 +231,7 @@ def draw_curves(
     truth = angular.pop("angular, true angle")(u)
     baseline = truth if differences else 0.0
     named = [(name, LOOKS[name], curve) for name, curve in angular.items()]
-    named += [(f"Platt, {size:,} labels", looks[size], curve) for size, curve in platt.items()]
+    named += [(spelled(f"Platt {size}"), looks[size], curve) for size, curve in platt.items()]
     ax.plot(u, truth - baseline, "k", lw=0.9, label="angular, true angle", zorder=3)
     for place, (name, (color, marker, dash), curve) in enumerate(named):
         # Markers at other scores for each curve, so that none hides another.
@@ -244,9 +256,9 @@ def _draw_rate(ax: Any, frames: Frames, settings: PanelSettings) -> None:
         mean, error = np.array([mean_and_error(finite[n]) for n in finite]).T
         style = {"color": color, "marker": marker, "ls": dash, "markersize": 4.5}
         ax.errorbar(finite.columns, mean, error, capsize=2.5, label=f"{link} link", **style)
-    slope, intercept, error = fitted_rate(wide, settings.seed)
+    slope, intercept, error = fitted_rate(distances(frames, "probit"), settings.seed)
     n = np.array([FIRST_OF_RATE, max(settings.holdout_sizes)])
-    label = f"probit, fitted slope\n{slope:.3f} ± {error:.3f}".replace("-", "−")
+    label = f"probit, fitted slope\n{with_error(slope, error, 3)}"
     ax.plot(n, np.exp(intercept) * n**slope, color="k", lw=0.9, label=label)
     limit = mean_and_error(distances(frames, "sigmoid")[np.inf])[0]
     color = LINK_LOOKS["sigmoid"][0]
@@ -293,7 +305,7 @@ def draw_reliability_panel(ax: Any, frames: Frames, link: str, platt: str) -> No
         _draw_band(ax, bins[bins["count"] >= SPARSE], color)
         x, y, sparse = bins["mean_predicted"], bins["observed"], bins["count"] < SPARSE
         style = {"color": color, "marker": marker, "markersize": 4.2, "clip_on": False, "zorder": 3}
-        ax.plot(x, y, ls=dash, label=method, **style)
+        ax.plot(x, y, ls=dash, label=spelled(method), **style)
         if sparse.any():  # an unclipped line without points would have no place in the layout
             ax.plot(x[sparse], y[sparse], ls="none", markerfacecolor="white", **style)
     ax.set(xlim=(0, 1), ylim=(0, 1), xticks=TICKS, yticks=TICKS)
@@ -318,17 +330,9 @@ def _ece_legend(ax: Any, frames: Frames, link: str, *, names: bool, **options: A
     """The ECE of each curve of the panel, with or without the curve's name."""
     handles = _named_handles(ax)
     scores = chosen(frames["scores"], link=link, draw=0).set_index("method")["ece"]
-    labels = [
-        (f"{_spelled(method)}: " if names else "") + f"ECE {scores[method]:.3f}"
-        for method in handles
-    ]
+    scores.index = scores.index.map(spelled)
+    labels = [(f"{method}: " if names else "") + f"ECE {scores[method]:.3f}" for method in handles]
     ax.legend(handles.values(), labels, frameon=False, **options)
-
-
-def _spelled(method: str) -> str:
-    """``Platt 20000`` as it reads in the pictures."""
-    kind, _, size = method.partition(" ")
-    return f"Platt, {int(size):,} labels" if kind == "Platt" else method
 
 
 def draw_reliability(frames: Frames, settings: PanelSettings) -> Figure:
@@ -363,7 +367,6 @@ def draw_universality(frames: Frames, settings: PanelSettings) -> Figure:
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title)
     handles = {**_named_handles(axes[0, 0]), **_named_handles(axes[0, 2])}
-    handles.pop(f"Platt {FEW}")
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False)
     return figure
 

@@ -30,7 +30,16 @@ from angcal.metrics import (
 from angcal.prediction import angular_probability
 from angcal.reproduce.experiment import Cell, Experiment, Frames, Tables, Trial
 from angcal.reproduce.runner import trial_generator
-from angcal.reproduce.setting import N_FEATURES, N_SAMPLES, PAPER_LINKS, RIDGE, FittedDraw
+from angcal.reproduce.setting import (
+    N_FEATURES,
+    N_SAMPLES,
+    NORMAL_NODES,
+    NORMAL_WEIGHTS,
+    PAPER_LINKS,
+    RIDGE,
+    FittedDraw,
+    population_platt,
+)
 from angcal.simulation import AutoregressiveCovariance, Covariance, GivenCovariance, simulate
 
 if TYPE_CHECKING:
@@ -48,11 +57,9 @@ FIRST_OF_RATE = 1000
 in some draws, and falls faster than its asymptotic law."""
 RESAMPLES = 2000
 
-# Scores in standard deviations. The first grid is fine at the centre and reaches far enough for
-# the flattest curve to come near 0 and 1; the second carries the normal law.
+# Scores in standard deviations: fine at the centre, and far enough for the flattest curve to come
+# near 0 and 1.
 WHOLE_LINE = np.sinh(np.linspace(-8.0, 8.0, 8001))
-NORMAL_NODES = np.linspace(-8.0, 8.0, 2001)
-NORMAL_WEIGHTS = np.exp(-0.5 * NORMAL_NODES**2) / np.exp(-0.5 * NORMAL_NODES**2).sum()
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
         "cosine_auto": fitted.calibrated("auto").angle.cosine,
     }
     platt = {float(m): _platt(name, *holdout, m) for m in settings.holdout_sizes}
-    platt[np.inf] = platt_population(name, fitted.cosine, fitted.norm)
+    platt[np.inf] = population_platt(fitted, platt_link(name))
     methods = _methods(PAPER_LINKS[name], fitted.norm, cosines, platt)
     tables: dict[str, Rows] = {
         "platt": _platt_rows(PAPER_LINKS[name], fitted.norm, cosines, platt),
@@ -159,19 +166,6 @@ def _fresh(fitted: FittedDraw, n: int, rng: np.random.Generator) -> tuple[Floats
 def _platt(name: str, scores: Floats, labels: Floats, m: int) -> PlattScaling:
     """Platt scaling on the first m holdout labels, with the targets of scikit-learn's."""
     return PlattScaling(platt_link(name), smoothed_targets=True).fit(scores[:m], labels[:m])
-
-
-def platt_population(name: str, cosine: float, norm: float) -> PlattScaling:
-    """argmin over (A, B) of E[−F log p − (1 − F) log(1 − p)], p = σ(Au + B).
-
-    The fit to infinitely many labels: each score of the normal law counts as label 1 with weight F
-    and as label 0 with weight 1 − F.
-    """
-    positive = angular_probability(PAPER_LINKS[name], cosine, NORMAL_NODES)
-    scores = norm * np.tile(NORMAL_NODES, 2)
-    labels = np.repeat([1.0, 0.0], NORMAL_NODES.size)
-    weight = np.concatenate([NORMAL_WEIGHTS * positive, NORMAL_WEIGHTS * (1.0 - positive)])
-    return PlattScaling(platt_link(name)).fit(scores, labels, sample_weight=weight)
 
 
 def angular_curve(link: Link, cosine: float, norm: float) -> Curve:
@@ -277,17 +271,27 @@ def chosen(frame: pd.DataFrame, **where: Any) -> pd.DataFrame:
     return frame
 
 
-def mean_and_error(values: Any) -> tuple[float, float]:
-    """Mean over draws and its Monte Carlo standard error sd/√n."""
-    x = np.asarray(values, dtype=float)
-    error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan
-    return float(x.mean()), float(error)
-
-
 def distances(frames: Frames, link: str, column: str = "sup_true_angle") -> pd.DataFrame:
     """One row per draw, one column per holdout size, inf the last."""
     platt = chosen(frames["platt"], link=link)
     return platt.pivot(index="draw", columns="n_ho", values=column).sort_index(axis=1)
+
+
+def angle_distances(frames: Frames, link: str) -> pd.Series:
+    """sup_u |F_ĉ − F_c| of each draw: what the observable angle's error alone does to the curve.
+
+    Both curves stretch the scores by the same ‖ŵ‖_Σ, which leaves the supremum as it is.
+    """
+    curve = chosen(frames["curve"], link=link).set_index("draw")
+    # The difference of two smooth curves has no need of all the nodes.
+    nodes = WHOLE_LINE[::8]
+
+    def supremum(row: Any) -> float:
+        pair = (row["cosine_observable"], row["cosine"])
+        estimated, true = (angular_probability(PAPER_LINKS[link], c, nodes) for c in pair)
+        return float(np.abs(estimated - true).max())
+
+    return curve.apply(supremum, axis=1)
 
 
 def fitted_rate(wide: pd.DataFrame, seed: int) -> tuple[float, float, float]:
@@ -309,26 +313,6 @@ def expected_ece(bins: pd.DataFrame) -> float:
     """Σ_b (n_b/n)·√(2 p_b(1−p_b)/(π n_b)): the ECE that calibrated predictions would read."""
     count, p = bins["count"].to_numpy(), bins["mean_predicted"].to_numpy()
     return float(np.sum(np.sqrt(2.0 * count * p * (1.0 - p) / np.pi)) / count.sum())
-
-
-def text(values: Any) -> str:
-    """Mean ± standard error."""
-    mean, error = mean_and_error(values)
-    small = "less than 0.0001" if error < 5e-5 else f"{error:.4f}"
-    return f"{mean:.4f} ± {small}".replace("-", "−")
-
-
-def verdict(mean: float, error: float, bound: float, *, below: bool) -> str:
-    """Whether mean ± two standard errors lies on the stated side of the bound."""
-    if abs(mean - bound) <= 2.0 * error:
-        return "undecided"
-    return "holds" if (mean < bound) == below else "does not hold"
-
-
-def table(rows: list[tuple[str, str, str, str]]) -> str:
-    """Markdown of the rows: quantity, what the paper says, what was measured, verdict."""
-    head = ["| quantity | paper | measured (± s.e.) | holds? |", "|---|---|---|---|"]
-    return "\n".join(head + [f"| {' | '.join(row)} |" for row in rows])
 
 
 # -- experiments -----------------------------------------------------------------------------

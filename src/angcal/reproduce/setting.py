@@ -14,12 +14,14 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import Angle, combine
+from angcal.baselines import PlattScaling
 from angcal.calibration import Calibration, Options, calibrate
 from angcal.fitting import LinearFit, minimize
 from angcal.links import ClippedLinear, Link, Logit, Probit
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe
 from angcal.penalties import Ridge
+from angcal.prediction import angular_probability
 from angcal.simulation import Simulation
 
 N_SAMPLES, N_FEATURES, RIDGE = 1000, 2000, 0.5
@@ -30,6 +32,11 @@ PAPER_LINKS: dict[str, Link] = {
     "probit": Probit(scale=3.0 * PROBIT_UNIT, offset=PROBIT_UNIT),
     "clipped": ClippedLinear(scale=3.0, offset=0.5),
 }
+
+# Scores in standard deviations, with the normal law on them. The trapezoidal rule of a smooth
+# function times a normal density errs by less than rounding.
+NORMAL_NODES = np.linspace(-8.0, 8.0, 2001)
+NORMAL_WEIGHTS = np.exp(-0.5 * NORMAL_NODES**2) / np.exp(-0.5 * NORMAL_NODES**2).sum()
 
 
 def ridge_fit(data: Simulation, strength: float = RIDGE, intercept: bool = False) -> LinearFit:
@@ -113,3 +120,16 @@ class FittedDraw:
     def truth(self, scores: Floats) -> Floats:
         """F(u) = P(y = 1 | score = u) by the true angle."""
         return self.data.calibrated_curve(scores, self.fit.coef, self.fit.intercept)
+
+
+def population_platt(draw: FittedDraw, family: Link | None) -> PlattScaling:
+    """Argmin over (A, B) of E[−F log σ(Au+B) − (1−F) log(1−σ(Au+B))], u ~ N(0, ‖ŵ‖²_Σ).
+
+    What Platt scaling with σ of a family tends to with ever more labels: each score counts as
+    label 1 with weight F and as label 0 with weight 1 − F.
+    """
+    positive = angular_probability(draw.data.link, draw.cosine, NORMAL_NODES)
+    scores = draw.norm * np.tile(NORMAL_NODES, 2) + draw.fit.intercept
+    labels = np.repeat([1.0, 0.0], NORMAL_NODES.size)
+    weights = np.concatenate([NORMAL_WEIGHTS * positive, NORMAL_WEIGHTS * (1.0 - positive)])
+    return PlattScaling(family).fit(scores, labels, sample_weight=weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,19 @@ import numpy as np
 from angcal.displays import STYLES
 from angcal.reproduce.experiment import Frames, Result
 from angcal.reproduce.figures import FULL_WIDTH, LOOKS, letter, new_figure
+from angcal.reproduce.panels import GAUSSIAN
 from angcal.reproduce.setting import PAPER_LINKS
+from angcal.reproduce.tables import (
+    HEADER,
+    NOTHING,
+    markdown,
+    mean_and_error,
+    spelled,
+    verdict,
+    with_error,
+    with_minus,
+    yes_or_no,
+)
 from angcal.reproduce.theorems import (
     BANDWIDTH,
     COVERED,
@@ -20,7 +31,6 @@ from angcal.reproduce.theorems import (
     TheoremSettings,
     by_size,
     excesses,
-    mean_and_se,
     slope,
 )
 
@@ -32,6 +42,10 @@ if TYPE_CHECKING:
 ESTIMATED = ("angular, observable", "angular, leave-one-out", "angular, both")
 """The predictors that Theorem 1 speaks of: link known, angle estimated."""
 UNKNOWN = "angular, link unknown"
+UNTREATED = "not treated"
+"""In the paper's column: no claim that could hold."""
+HALF_BIN: float = GAUSSIAN.full.half_bin
+"""The rule of the reliability plots: errors below it count as calibrated, above it as poor."""
 MEAN, LARGEST = ("mean_error", "mean size of Δ"), ("largest_error", "largest size of Δ")
 DISTANCE = ("distance", "mean squared distance to the optimum")
 ERROR_TICKS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -58,24 +72,13 @@ TOLERANCE = 1e-9
 # --- Theorem 1 -------------------------------------------------------------------------------
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    header = "| quantity | paper | measured (± standard error) | holds? |"
-    return [header, "| --- | --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
-
-
-def _verdict(holds: bool) -> str:
-    return "yes" if holds else "no"
-
-
 def _falls(rate: float, se: float) -> str:
     """Whether a slope is negative by two standard errors."""
     return "yes" if rate + 2.0 * se < 0.0 else "not shown" if rate < 0.0 else "no"
 
 
 def _with_error(mean: float, se: float) -> str:
-    """Mean ± s.e. with two digits of the latter, five decimals at most."""
-    digits = int(np.clip(1 - np.floor(np.log10(se)), 0, 5)) if se > 0.0 else 5
-    return f"{mean:.{digits}f} ± {se:.{digits}f}".replace("-", "−")
+    return with_error(mean, se, digits=None)
 
 
 def _fall_row(
@@ -87,24 +90,23 @@ def _fall_row(
     rate, rate_se = slope(n, mean, se)
     first, last = _with_error(mean[0], se[0]), _with_error(mean[-1], se[-1])
     return (
-        f"{name}, {method}, n = {n[0]:.0f} to {n[-1]:.0f}",
+        f"{name}, {spelled(method)}, n = {n[0]:.0f} to {n[-1]:.0f}",
         claim,
         f"{first} to {last}; slope {_with_error(rate, rate_se)}",
-        _falls(rate, rate_se),
+        NOTHING if claim == UNTREATED else _falls(rate, rate_se),
     )
 
 
-def _contrast_row(sizes: pd.DataFrame, method: str, claim: str, rival: str) -> tuple[str, ...]:
-    """A method beside another at the largest n; it holds if they differ as the claim says."""
+def _contrast_row(
+    sizes: pd.DataFrame, method: str, claim: str, *, calibrated: bool
+) -> tuple[str, ...]:
+    """Whether a method is calibrated at the largest n, or poorly so, as the claim says."""
     n, mean, se = by_size(sizes, method, "mean_error")
-    _, other, other_se = by_size(sizes, rival, "mean_error")
-    worse = rival == ESTIMATED[0]
-    gap = (mean[-1] - other[-1]) if worse else (other[-1] - mean[-1])
     return (
-        f"{MEAN[1]}, {method}, n = {n[-1]:.0f}",
+        f"{MEAN[1]}, {spelled(method)}, n = {n[-1]:.0f}",
         claim,
-        f"{_with_error(mean[-1], se[-1])} ({rival}: {_with_error(other[-1], other_se[-1])})",
-        _verdict(bool(gap > 2.0 * np.hypot(se[-1], other_se[-1]))),
+        _with_error(mean[-1], se[-1]),
+        verdict(mean[-1], se[-1], HALF_BIN, below=calibrated),
     )
 
 
@@ -114,10 +116,10 @@ def summarise_calibration(frames: Frames, settings: TheoremSettings) -> str:
     rows = [
         *(_fall_row(sizes, method, MEAN) for method in ESTIMATED),
         _fall_row(sizes, ESTIMATED[0], LARGEST),
-        _fall_row(sizes, UNKNOWN, MEAN, claim="not treated"),
-        _contrast_row(sizes, "uncalibrated", "poorly calibrated", ESTIMATED[0]),
-        _contrast_row(sizes, "Platt 100", "fails to calibrate", ESTIMATED[0]),
-        _contrast_row(sizes, "Platt 20000", "calibrates", "uncalibrated"),
+        _fall_row(sizes, UNKNOWN, MEAN, claim=UNTREATED),
+        _contrast_row(sizes, "uncalibrated", "poorly calibrated", calibrated=False),
+        _contrast_row(sizes, "Platt 100", "fails to calibrate", calibrated=False),
+        _contrast_row(sizes, "Platt 20000", "calibrates", calibrated=True),
     ]
     exact = float(sizes.loc[sizes["method"] == OPTIMUM, "mean_error"].max())
     text = (
@@ -125,13 +127,14 @@ def summarise_calibration(frames: Frames, settings: TheoremSettings) -> str:
         "of Δ is over the law of the score, the largest over the predictions that "
         f"{100 * COVERED:g} % of the scores reach; both are integrals on a grid, without test "
         "data. Slopes are of log error on log n. An error tends to 0 if its slope is negative by "
-        "two standard errors (“not shown”: by less). A method fails if its error exceeds the one "
-        "in brackets by two standard errors, and calibrates if it is below by as much. The paper's "
-        "bound on the angle has the "
-        f"rate n^(−1/2). With the true angle the mean size of Δ is at most {exact:.1g} in any "
-        f"draw.\n\n{_rate_sentence(sizes)} {_kernel_sentence(frames)}"
+        "two standard errors (“not shown”: by less). The mean size of Δ is E|p − F|, and the rule "
+        f"is that of the reliability plots: calibrated is below half a bin ({HALF_BIN:.3f}), "
+        "poorly calibrated is above, each by two standard errors; in between it is undecided. The "
+        f"paper's bound on the angle has the rate n^(−1/2). With the true angle the mean size of Δ "
+        f"is at most {exact:.1g} in any draw.\n\n{_rate_sentence(sizes)} "
+        f"{_kernel_sentence(frames)}"
     )
-    return "\n".join([*_table(rows), "", text]) + "\n"
+    return f"{markdown(HEADER, rows)}\n\n{text}\n"
 
 
 def _rate_sentence(sizes: pd.DataFrame) -> str:
@@ -140,8 +143,8 @@ def _rate_sentence(sizes: pd.DataFrame) -> str:
     for method in ("uncalibrated", "Platt 100", "Platt 20000"):
         rate, se = slope(*by_size(sizes, method, "mean_error"))
         fate = "falls" if _falls(rate, se) == "yes" else "does not clearly fall"
-        fates.append(f"{method} {fate} (slope {_with_error(rate, se)})")
-    sentence = f"Of the others, {'; '.join(fates)}."
+        fates.append(f"{spelled(method)} ({fate}, slope {_with_error(rate, se)})")
+    sentence = f"The errors of the others with n: {'; '.join(fates)}."
     offset = abs(float(PAPER_LINKS["sigmoid"].smooth(0.0, 1.0)) - 0.5)
     error = by_size(sizes, "uncalibrated", "mean_error")[1]
     if np.allclose(error, offset, atol=5e-4):
@@ -177,7 +180,7 @@ def draw_calibration(frames: Frames, settings: TheoremSettings) -> Figure:
     first = _first_draw(frames)
     for ax, method in zip(panels, MULTIPLES, strict=True):
         _draw_delta(ax, frames["delta"], first, method)
-        ax.set_title(method)
+        ax.set_title(spelled(method))
     for ax in panels[3:]:
         ax.set_xlabel("Prediction p")
     for ax in panels[::3]:
@@ -244,10 +247,10 @@ def _delta_legend(ax: Axes) -> tuple[list[Any], list[str]]:
 def _draw_sizes(ax: Axes, sizes: pd.DataFrame, column: str) -> None:
     for method in ("uncalibrated", "Platt 100", "Platt 20000", *ESTIMATED, UNKNOWN):
         n, mean, se = by_size(sizes, method, column)
-        rate = f"{round(slope(n, mean, se)[0], 2) + 0.0:.2f}".replace("-", "−")
+        rate = with_minus(f"{round(slope(n, mean, se)[0], 2) + 0.0:.2f}")
         color, marker, dash = SIZE_LOOKS[method]
         look = {"color": color, "marker": marker, "ls": dash, "markersize": 4, "elinewidth": 0.9}
-        ax.errorbar(n, mean, yerr=se, label=f"{method} ({rate})", **look)
+        ax.errorbar(n, mean, yerr=se, label=f"{spelled(method)} ({rate})", **look)
     n, mean, _ = by_size(sizes, ESTIMATED[0], column)
     guide = np.exp(np.mean(np.log(mean * np.sqrt(n)))) / np.sqrt(n)
     ax.plot(n, guide, color="0.6", lw=3.0, alpha=0.6, label=r"guide: $n^{-1/2}$", zorder=1)
@@ -270,23 +273,22 @@ def summarise_bregman(frames: Frames, settings: TheoremSettings) -> str:
         f"least excess loss over the true angle: {len(_methods(excess))} methods, "
         f"{len(GENERATORS)} losses, {settings.draws} draws",
         "≥ 0: no function of ŵᵀx does better",
-        f"{100 * smallest:.2g} % ({where[0]}, {where[1]})",
-        _verdict(bool(smallest >= -TOLERANCE)),
+        f"{100 * smallest:.2g} % ({spelled(where[0])}; {where[1]})",
+        yes_or_no(bool(smallest >= -TOLERANCE)),
     )
-    lines = _table([least, *(_fall_row(frames["size"], name, DISTANCE) for name in ESTIMATED)])
-    lines += ["", "Excess of each loss over the true angle's, in per cent, ± standard error:", ""]
-    losses = list(GENERATORS)
-    lines += [f"| method | {' | '.join(losses)} |", "| --- |" + " --- |" * len(losses)]
-    for method in _methods(excess):
-        cells = [_cell(excess[method, loss]) for loss in losses]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    lines += [
-        "",
+    claims = [least, *(_fall_row(frames["size"], name, DISTANCE) for name in ESTIMATED)]
+    by_method = [
+        (spelled(method), *(_cell(excess[method, loss]) for loss in GENERATORS))
+        for method in _methods(excess)
+    ]
+    return (
+        f"{markdown(HEADER, claims)}\n\n"
+        "Excess of each loss over the true angle's, in per cent, ± standard error:\n\n"
+        f"{markdown(('method', *GENERATORS), by_method)}\n\n"
         f"{settings.draws} draws at n = {settings.detail}; the distance to the optimum is "
         "E‖q̂ − q̂_F⋆‖² over the scores. Each loss is E D(q*, f) with q* = σ(w*ᵀx), a sum over a "
-        f"grid of score and signal, without test data. {_infinite_sentence(excess)}",
-    ]
-    return "\n".join(lines) + "\n"
+        f"grid of score and signal, without test data. {_infinite_sentence(excess)}\n"
+    )
 
 
 def _infinite_sentence(excess: pd.DataFrame) -> str:
@@ -296,7 +298,7 @@ def _infinite_sentence(excess: pd.DataFrame) -> str:
         return "Every loss is finite."
     return (
         "A prediction of exactly 0 or 1 makes a loss with φ′(0) = −∞ infinite; it happens to "
-        f"{' and '.join(names)}."
+        f"{' and '.join(map(spelled, names))}."
     )
 
 
@@ -311,7 +313,7 @@ def _cell(values: pd.Series) -> str:
     infinite = float(np.isinf(values).mean())
     if infinite > 0.0:
         return f"∞ in {100 * infinite:.0f} % of the draws"
-    mean, se = mean_and_se(values)
+    mean, se = mean_and_error(values)
     return _with_error(100 * mean, 100 * se)
 
 
@@ -332,7 +334,7 @@ def draw_bregman(frames: Frames, settings: TheoremSettings) -> Figure:
     ax.set(xscale="log", ylim=(-0.5, len(methods) + 0.5))
     # Room on the right for losses that are infinite.
     ax.set_xlim(right=20.0 * ax.get_xlim()[1])
-    ax.set_yticks(range(len(methods) + 1), [*methods, OPTIMUM])
+    ax.set_yticks(range(len(methods) + 1), [*map(spelled, methods), OPTIMUM])
     ax.tick_params(axis="y", length=0)
     note = {"transform": ax.get_yaxis_transform(), "va": "center", "color": "0.25"}
     ax.text(0.02, len(methods), "the optimum: excess 0 in every loss, by definition", **note)
@@ -357,7 +359,7 @@ def draw_bregman(frames: Frames, settings: TheoremSettings) -> Figure:
 
 def _draw_loss(ax: Axes, excess: pd.DataFrame, offset: float, look: dict[str, Any]) -> None:
     """Mean ± s.e. of one loss, a column per method; hollow at the right edge where infinite."""
-    points = np.array([mean_and_se(excess[name]) for name in excess.columns])
+    points = np.array([mean_and_error(excess[name]) for name in excess.columns])
     rows = offset + np.arange(len(points))
     finite = np.isfinite(points[:, 0])
     mean, se = 100 * points[finite].T

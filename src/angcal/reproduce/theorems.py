@@ -25,6 +25,7 @@ from angcal.metrics import BREGMAN_GENERATORS, bregman_divergence, calibration_e
 from angcal.reproduce.experiment import Experiment, Row, Tables, Trial
 from angcal.reproduce.runner import trial_generator
 from angcal.reproduce.setting import PAPER_LINKS, FittedDraw
+from angcal.reproduce.tables import mean_and_error
 from angcal.simulation import simulate
 
 if TYPE_CHECKING:
@@ -292,19 +293,11 @@ THEOREMS = Experiment(
 # --- Numbers from the rows -------------------------------------------------------------------
 
 
-def mean_and_se(values: Any) -> tuple[float, float]:
-    """Mean over the draws and its Monte Carlo standard error."""
-    values = np.asarray(values, dtype=float)
-    if not np.isfinite(values).all():
-        return float("inf"), float("nan")
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
-
-
 def by_size(sizes: pd.DataFrame, method: str, column: str) -> tuple[Any, Any, Any]:
     """n, and the mean of a column at each n with its standard error."""
     grouped = sizes[sizes["method"] == method].groupby("n")[column]
     n = np.array(sorted(grouped.groups), dtype=float)
-    mean, se = np.array([mean_and_se(grouped.get_group(int(size))) for size in n]).T
+    mean, se = np.array([mean_and_error(grouped.get_group(int(size))) for size in n]).T
     return n, mean, se
 
 
