@@ -12,6 +12,7 @@ from angcal.reproduce.experiment import Frames, Result
 from angcal.reproduce.figures import FULL_WIDTH, letter, new_figure
 from angcal.reproduce.setting import PROBIT_UNIT
 from angcal.reproduce.tables import (
+    HEADER,
     exact_interval,
     markdown,
     mean_and_error,
@@ -34,7 +35,6 @@ ESTIMATORS = {
     "inner_loo": "leave-one-out angle",
     "inner_auto": "both, weighed",
 }
-HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 # A printed value is taken for a draw of the distribution unless it lies this far out in it.
 FAR_OUT = 0.01
 

@@ -12,6 +12,7 @@ from angcal.displays import STYLES
 from angcal.reproduce.experiment import Frames
 from angcal.reproduce.figures import FULL_WIDTH, LOOKS, letter, new_figure
 from angcal.reproduce.tables import (
+    HEADER,
     markdown,
     mean_and_error,
     rmse_and_error,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 SMALL_BIAS = 0.05
 """A bias of ĉ below this is small beside the spread of ĉ over draws of this size."""
 LARGEST_RATIO = 2.0
