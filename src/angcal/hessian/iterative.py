@@ -40,7 +40,7 @@ COLUMNS, SIGN_PROBES, MOST_ROWS = 8, 2, 64
 # How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
 # adds less than a tenth to it.
 STEP_TOLERANCE = 0.7
-FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 5e-3, 0.01, 150
+FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 1e-2, 0.01, 150
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.15
 MOMENT_ROWS, CANDIDATES = 512, 4096
@@ -361,7 +361,7 @@ def block_conjugate_gradients(
     W, r = xp.zeros_like(rhs), rhs
     z = inverse_diagonal * r
     p, slope = z, _columns_dot(r, z, xp)
-    form, last = np.zeros(rhs.shape[1]), None
+    form, last, before = np.zeros(rhs.shape[1]), None, False
     groups = [(tolerance, tolerances == tolerance) for tolerance in np.unique(tolerances)]
     for _ in range(MOST_STEPS):
         Mp = apply(p)
@@ -376,8 +376,11 @@ def block_conjugate_gradients(
             shrink = np.clip(np.divide(gain, last, out=np.zeros_like(gain), where=last > 0), 0, 0.9)
             missing = gain * shrink / (1.0 - shrink)
             share = np.divide(missing, form, out=np.zeros_like(form), where=form > 0)
-            if all(share[same].mean() < tolerance for tolerance, same in groups):
+            # Twice in a row: where eigenvalues cluster, a single small step proves little.
+            small = all(share[same].mean() < tolerance for tolerance, same in groups)
+            if small and before:
                 return W, form + missing
+            before = small
         z = inverse_diagonal * r
         following = _columns_dot(r, z, xp)
         beta = np.divide(following, slope, out=np.zeros_like(slope), where=active)
