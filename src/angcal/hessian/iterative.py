@@ -40,7 +40,7 @@ COLUMNS, SIGN_PROBES, MOST_ROWS = 8, 2, 64
 # How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
 # adds less than a tenth to it.
 STEP_TOLERANCE = 0.7
-FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 1e-2, 0.01, 150
+FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 1e-2, 5e-3, 150
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.15
 MOMENT_ROWS, CANDIDATES = 512, 4096
