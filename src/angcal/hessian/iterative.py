@@ -164,7 +164,7 @@ class IterativeHessian:
         number = np.repeat(np.arange(self._n), np.diff(rows.indptr))
         squares = rows.data.astype(np.float64) ** 2
         others = self._diagonal[rows.indices] - self._D[number] * squares
-        return np.bincount(number, squares / others, minlength=self._n)
+        return np.bincount(number, squares / others, minlength=self._n).astype(np.float64)
 
     def _row_sizes(self, slopes: Floats) -> Floats:
         """Σ_j x_ij²·slopes_j of dense rows."""

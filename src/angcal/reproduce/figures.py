@@ -51,9 +51,24 @@ def letter(axes: Any) -> None:
         ax.set_title(name, loc="left", fontweight="bold")
 
 
+def settle_layout(figure: Any) -> None:
+    """Lay the axes out once, at rounded places.
+
+    The solver behind the layout ends at places that differ in their last bits from run to run, and
+    an SVG file has them in its ids.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        for which in ("original", "active"):
+            place = ax.get_position(original=which == "original")
+            ax.set_position([round(value, 5) for value in place.bounds], which=which)
+
+
 def save_figure(figure: Any, stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``, each under another name first."""
     stem.parent.mkdir(parents=True, exist_ok=True)
+    settle_layout(figure)
     written = []
     for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):
         target = stem.with_name(stem.name + suffix)
