@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from angcal import AngularCalibratedClassifier, Logit, ScoreCalibratedClassifier
-from angcal.estimators import one_fit
 from angcal.prediction import angular_probability
 from angcal.simulation import simulate
 
@@ -100,7 +99,9 @@ def test_other_misfits_are_refused(fitted, name, rows):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_layouts_and_precisions_agree(fitted, name, dtype, order, monkeypatch):
-    monkeypatch.setattr(one_fit, "ENTRIES_AT_ONCE", 7 * NEW.shape[1])  # several blocks, one short
+    monkeypatch.setattr(
+        "angcal.arrays.ENTRIES_AT_ONCE", 7 * NEW.shape[1]
+    )  # several blocks, one short
     rows = np.asarray(NEW.astype(dtype), order=order)
     p = fitted[name].predict_proba(rows)
     assert p.dtype == np.float64

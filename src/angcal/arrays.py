@@ -49,6 +49,32 @@ def on_host(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+ENTRIES_AT_ONCE = 1 << 15
+"""Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
+
+
+def product(X: Any, v: Floats) -> Floats:
+    """Xv in doubles; rows in single precision are widened block by block, never as a whole."""
+    if not isinstance(X, np.ndarray) or X.dtype == v.dtype:
+        return np.asarray(X @ v, dtype=np.float64)
+    out = np.empty(X.shape[0])
+    rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
+    for start in range(0, X.shape[0], rows):
+        np.matmul(X[start : start + rows], v, out=out[start : start + rows])
+    return out
+
+
+def transposed_product(X: Any, u: Floats) -> Floats:
+    """Xᵀu in doubles, in the same way."""
+    if not isinstance(X, np.ndarray) or X.dtype == u.dtype:
+        return np.asarray(X.T @ u, dtype=np.float64)
+    out = np.zeros(X.shape[1])
+    rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
+    for start in range(0, X.shape[0], rows):
+        out += X[start : start + rows].T @ u[start : start + rows]
+    return out
+
+
 def concatenate(parts: Sequence[Any], xp: Any, axis: int = 0) -> Any:
     """Join arrays; NumPy had no ``concat`` before version 2."""
     return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import optimize
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import product, transposed_product
 from angcal.hessian import (
     PenalizedHessian,
     SampledHessian,
@@ -72,7 +73,7 @@ class LinearFit:
     @cached_property
     def scores(self) -> Floats:
         """u_i = x_iᵀŵ + b̂."""
-        return np.asarray(self.X @ self.coef, dtype=np.float64) + self.intercept
+        return product(self.X, self.coef) + self.intercept
 
     @cached_property
     def residuals(self) -> Floats:
@@ -100,7 +101,8 @@ class LinearFit:
     def kkt_residual(self) -> tuple[Floats, float]:
         """Smallest-norm subgradient of J at (ŵ, b̂): zero exactly at the optimum."""
         N, l1 = self.total_weight, self.penalty.l1
-        gradient = -np.asarray(self.X.T @ self.residuals) / N + self.penalty.gradient(self.coef)
+        gradient = -transposed_product(self.X, self.residuals) / N
+        gradient = gradient + self.penalty.gradient(self.coef)
         if l1 > 0:
             pinned = self.coef == 0
             gradient = np.where(
@@ -141,7 +143,7 @@ class LinearFit:
         """
         # Not the plain Newton step: coordinates that an ℓ₁ part pins wrongly count too.
         step, intercept_step = _admissible_step(self)
-        shift = np.asarray(self.X @ step) + intercept_step
+        shift = product(self.X, step) + intercept_step
         spread = float(np.std(self.scores))
         rms = float(np.sqrt(np.mean(shift**2)))
         return 0.0 if rms == 0 else rms / max(spread, np.finfo(float).tiny)

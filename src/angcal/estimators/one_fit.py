@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host, placed_like
+from angcal.arrays import on_host, placed_like, product
 from angcal.estimators.device import check_tensor, on_device, probabilities
 from angcal.estimators.targets import encode_binary
 from angcal.fitting import LinearFit, check_separable, minimize
@@ -34,8 +34,6 @@ SMALLEST_SAMPLE = 5
 LARGEST_DISTANCE = 0.02
 # Copies of rows bias leave-one-out scores where they are common and the fit follows single rows.
 LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.25, 0.1
-# A block of rows that stays in the cache once it is widened to double precision (256 kB).
-ENTRIES_AT_ONCE = 1 << 15
 OBSERVABLES = ("auto", "exact", "randomised")
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -184,7 +182,7 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
         """u = xᵀŵ + b̂ of new rows, in double precision whatever theirs is."""
         rows, coef = self._unread_rows(X), self.coef_[0]
         with np.errstate(invalid="ignore", over="ignore"):
-            scores = _product(rows, coef) + self.intercept_[0]
+            scores = product(rows, coef) + self.intercept_[0]
             # A weight that is not 0 hands NaN and infinity on to the score, so that a finite
             # score vouches for its row and X need not be read twice.
             if not (coef.all() and np.isfinite(scores).all()):
@@ -232,17 +230,6 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
         return probabilities(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
 
 
-def _product(X: Matrix, coef: Floats) -> Floats:
-    """X @ coef in doubles; single precision rows are widened block by block, never as a whole."""
-    if sparse.issparse(X) or X.dtype == coef.dtype:
-        return np.asarray(X @ coef)
-    product = np.empty(X.shape[0])
-    rows = max(1, ENTRIES_AT_ONCE // X.shape[1])
-    for start in range(0, X.shape[0], rows):
-        np.matmul(X[start : start + rows], coef, out=product[start : start + rows])
-    return product
-
-
 def _check_classes(trained: Any, classes: np.ndarray) -> None:
     """Scores of a model trained elsewhere only mean something for the labels it knows."""
     known = np.asarray(getattr(trained, "classes_", classes))
@@ -270,7 +257,7 @@ def warn_about_repeats(X: Matrix, observables: Observables) -> None:
     followed = observables.leverages * observables.curvatures
     if followed.sum() < LARGEST_FIT_SHARE * observables.n_samples:
         return
-    marks = np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]), dtype=np.float64)
+    marks = product(X, np.random.default_rng(0).normal(size=X.shape[1]))
     grid = 1e-9 * max(float(np.abs(marks).max()), np.finfo(float).tiny)
     _, group, sizes = np.unique(np.round(marks / grid), return_inverse=True, return_counts=True)
     repeated = sizes[group] > 1

@@ -11,8 +11,9 @@ from angcal._typing import Floats, Matrix
 from angcal.hessian.exact import PenalizedHessian, factorize_exactly
 from angcal.hessian.iterative import IterativeHessian, NotConvergedError
 
-# Where the smaller side of X is shorter, a factorisation costs no more than the passes it saves.
-SMALLEST_RANDOMISED_SIDE = 600
+# Where the smaller side of X is shorter, a factorisation costs no more than the passes it saves;
+# a long other side makes it dearer.
+SMALLEST_RANDOMISED_SIDE, SMALLEST_SIDE_OF_MANY, MANY_ENTRIES = 600, 300, 5_000_000
 
 
 class SampledHessian:
@@ -113,7 +114,8 @@ def factorize(
     reason = _why_not_randomised(Q, curvatures, active)
     if method == "randomised" and reason is not None:
         raise ValueError(f"observables='randomised' is not possible: {reason}. Use 'auto'.")
-    if reason is not None or (method == "auto" and min(n, d) < SMALLEST_RANDOMISED_SIDE):
+    side = SMALLEST_SIDE_OF_MANY if n * d >= MANY_ENTRIES else SMALLEST_RANDOMISED_SIDE
+    if reason is not None or (method == "auto" and min(n, d) < side):
         return exact()
     iterative = IterativeHessian(X, curvatures, Q, fit_intercept, intercept_curvature)
     return SampledHessian(iterative, exact)

@@ -35,8 +35,9 @@ from scipy.optimize import brentq
 from angcal._typing import Floats, Matrix
 from angcal.arrays import concatenate, namespace_of, on_host, placed_like
 
-# Eight columns at a time: products with so few cost hardly more than with one.
-COLUMNS, SIGN_PROBES, MOST_ROWS = 8, 2, 64
+# Columns at a time: products with so few cost hardly more than with one, and a large X, which comes
+# from memory, is read for twice as many at the same price.
+COLUMNS, MANY_COLUMNS, LARGE, SIGN_PROBES, MOST_ROWS = 8, 16, 4_000_000, 2, 64
 # How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
 # adds less than a tenth to it.
 STEP_TOLERANCE = 0.7
@@ -241,7 +242,9 @@ class IterativeHessian:
             first = not len(rows)
             # A place is kept for a gradient, so that the rows do not depend on there being one.
             spare = 1 + (SIGN_PROBES if self._n > self._d else 0)
-            fresh = _spread_rows(order, COLUMNS - spare if first else COLUMNS, rng, taken=rows)
+            columns_at_once = MANY_COLUMNS if self._n * self._d > LARGE else COLUMNS
+            count = columns_at_once - spare if first else columns_at_once
+            fresh = _spread_rows(order, count, rng, taken=rows)
             extra = self._extra_columns(rng, rhs, scale) if first else []
             columns = [self._row_columns(fresh), *extra]
             tolerances = np.full(sum(part.shape[1] for part in columns), FORM_TOLERANCE)
