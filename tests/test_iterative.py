@@ -17,7 +17,7 @@ from angcal.hessian import (
     factorize,
 )
 from angcal.hessian.exact import factorize_exactly
-from angcal.hessian.iterative import FORM_TOLERANCE, block_conjugate_gradients
+from angcal.hessian.iterative import block_conjugate_gradients
 from angcal.observables import observe, remaining_curvature
 from angcal.simulation import simulate
 
@@ -81,10 +81,7 @@ def test_steps_agree_with_the_factorisation(case):
     assert iterative.survey.relative_error < 0.7 / np.sqrt(fit.shape[0]) + 1e-3
     assert np.std(steps / true_steps) < 0.15
     rows = iterative.survey.rows
-    # Solves end when what is missing, by its estimate, is below the tolerance on average.
-    off = np.abs(h[rows] / true[rows] - 1)
-    assert off.mean() < FORM_TOLERANCE
-    assert off.max() < 5 * FORM_TOLERANCE
+    assert_allclose(h[rows], true[rows], rtol=0.01)
     assert len(set(rows)) == len(rows)
 
 
