@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from angcal._typing import Floats
+from angcal.arguments import seed
 from angcal.displays import STYLES, ReliabilityDisplay
 from angcal.estimators import AngularCalibratedClassifier, ScoreCalibratedClassifier
 from angcal.metrics import brier_score, expected_calibration_error, log_loss
@@ -348,13 +349,6 @@ def _at_least_two(text: str) -> int:
     return number
 
 
-def _seed(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("a seed is a number from 0 up")
-    return number
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo.
 
@@ -368,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="file of the plot")
     parser.add_argument("--splits", type=_at_least_two, default=10, help="random splits")
-    parser.add_argument("--seed", type=_seed, default=0, help="of the splits")
+    parser.add_argument("--seed", type=seed, default=0, help="of the splits")
     options = parser.parse_args(arguments)
 
     digits = load_digits()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from angcal.arguments import seed
 from angcal.reproduce.experiment import Result
 from angcal.reproduce.figures import RC, save_figure
 from angcal.reproduce.runner import read_tables, run_experiment
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help=f"folder of the files (default: {FULL_FOLDER}, or {QUICK_FOLDER} with --quick)",
     )
-    parser.add_argument("--seed", type=_seed, help="another seed than the committed one")
+    parser.add_argument("--seed", type=seed, help="another seed than the committed one")
     parser.add_argument("--fresh", action="store_true", help="forget earlier rows and start over")
 
 
@@ -47,13 +48,6 @@ def _jobs(text: str) -> int:
     number = int(text)
     if number < -1 or number == 0:
         raise argparse.ArgumentTypeError("a number of processes from 1 up, or -1 for one per core")
-    return number
-
-
-def _seed(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("a seed is a number from 0 up")
     return number
 
 
