@@ -159,6 +159,8 @@ class Selection:
     # Most columns with which solvers that form the d × d Hessian are run.
     hessian_side: int
     bandwidth_side: int
+    # Cases and their number of draws, for the accuracy of the fast path.
+    draws: tuple[tuple[Case, int], ...] = ()
     repeats: int = 5
     minutes: float = float("inf")
 
@@ -187,6 +189,13 @@ FULL = Selection(
     exact_side=10_000,
     hessian_side=2000,
     bandwidth_side=8000,
+    draws=(
+        *((Case(800, 384, C), 40) for C in PENALTIES),
+        *((Case(1000, 2000, C), 40) for C in PENALTIES),
+        *((Case(4000, 4000, C), 8) for C in PENALTIES),
+        *((Case(10_000, 2000, C), 8) for C in PENALTIES),
+        *((Case(100_000, 500, C), 8) for C in PENALTIES),
+    ),
 )
 
 QUICK = Selection(
@@ -211,6 +220,7 @@ QUICK = Selection(
     exact_side=4000,
     hessian_side=500,
     bandwidth_side=5000,
+    draws=((Case(1000, 2000, 1.0), 10),),
     # No case is begun after this, and none takes the two minutes that are left.
     minutes=8.0,
 )

@@ -25,6 +25,8 @@ from angcal.fitting import LinearFit
 Row = dict[str, Any]
 Result = TypeVar("Result")
 
+PAUSE = 0.15
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -46,6 +48,9 @@ class Timing:
 def timed(call: Callable[[], Result]) -> tuple[Result, Timing]:
     """What the call returns and what it cost; collected garbage is not part of it."""
     gc.collect()
+    # Threads of a BLAS spin for some time after their last work. A pause keeps those of one
+    # contender from slowing the next.
+    time.sleep(PAUSE)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         process, wall = time.process_time(), time.perf_counter()

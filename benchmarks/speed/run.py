@@ -20,6 +20,7 @@ from pathlib import Path
 from benchmarks.speed.accuracy import judge
 from benchmarks.speed.cases import FULL, QUICK, Case, Selection, make
 from benchmarks.speed.contenders import suited
+from benchmarks.speed.draws import measure_draw
 from benchmarks.speed.floor import measure_floors
 from benchmarks.speed.growth import growth_name, measure_growth
 from benchmarks.speed.measure import Row, measure
@@ -47,6 +48,16 @@ def fit_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task
             return {"accuracy": accuracy, "stages": [survey(problem)], "fit": rows}
 
         yield "fit", case.name, work
+
+
+def draw_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """The fast path against the exact one over many draws."""
+    for case, count in selection.draws:
+
+        def work(case: Case = case, count: int = count) -> dict[str, list[Row]]:
+            return {"draws": [measure_draw(case, draw) for draw in range(count)]}
+
+        yield "draws", case.name, work
 
 
 def floor_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
@@ -116,6 +127,7 @@ PARTS: dict[str, Callable[[Selection, Store, int], Iterator[Task]]] = {
     "memory": memory_tasks,
     "growth": growth_tasks,
     "path": path_tasks,
+    "draws": draw_tasks,
 }
 
 

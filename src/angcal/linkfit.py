@@ -201,7 +201,7 @@ def _curve(family: Link, m: Floats, noise: float) -> tuple[Floats, Floats]:
     """F(m) and F'(m) at one noise level, in closed form where the family has one."""
     if family.mixture is None:
         return _tabulate(family, noise).value_and_slope(m)
-    return family.mixture.smooth(m, noise)[:2]
+    return family.mixture.value_and_slope(m, noise)
 
 
 Evaluation = tuple[float, Floats, Floats]

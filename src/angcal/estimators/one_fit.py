@@ -27,6 +27,7 @@ from angcal.estimators.targets import encode_binary
 from angcal.fitting import LinearFit, check_separable, minimize
 from angcal.observables import Observables
 from angcal.reading import LinearHead, read_fitted, unwrap
+from angcal.threads import side_pools_at_rest
 
 SMALLEST_SAMPLE = 5
 # Scores that still have this share of their spread to move are not those of the optimum. Under a
@@ -272,6 +273,14 @@ def warn_about_repeats(X: Matrix, observables: Observables) -> None:
 
 
 def _fit_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
+    # Other solvers factorise matrices with SciPy and have use for all of its threads.
+    if isinstance(model, LogisticRegression) and model.solver == "lbfgs":
+        with side_pools_at_rest():
+            return _fit_weighted_clone(model, X, y, sample_weight)
+    return _fit_weighted_clone(model, X, y, sample_weight)
+
+
+def _fit_weighted_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
     if sample_weight is None:
         return clone(model).fit(X, y)
     if isinstance(model, Pipeline):

@@ -98,7 +98,8 @@ def factorize(
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
     method : {"exact", "randomised", "auto"}, default="exact"
         "randomised" needs products with X only (:mod:`angcal.iterative`) and a penalty on every
-        column; "auto" takes it where it is possible and the smaller side of X is large.
+        column; "auto" takes it where it is possible and the smaller side of X is large, and
+        factorises a small well-conditioned matrix in single precision.
     """
     n, d = X.shape
     columns = np.arange(d) if active is None else np.flatnonzero(active)
@@ -107,7 +108,7 @@ def factorize(
     def exact() -> PenalizedHessian:
         X_active = X if active is None else X[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        return factorize_exactly(*common)
+        return factorize_exactly(*common, single=method == "auto")
 
     if method == "exact":
         return exact()

@@ -23,9 +23,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from angcal._typing import Floats, Matrix
+from angcal.hessian.triangle import (
+    LARGEST_NUMPY_SIDE,
+    SingularHessianError,
+    cholesky,
+    row_parts,
+)
 
 COUPLING_PROBES = 32
 # Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
@@ -33,33 +39,30 @@ SMALL_CURVATURE = 1e-5
 BLOCK_ENTRIES = 2_000_000
 
 
-class SingularHessianError(ValueError):
-    """The penalised Hessian cannot be inverted: the fit is not unique."""
-
-
-def row_blocks(X: Matrix) -> Iterator[tuple[slice, Floats]]:
-    """Dense float64 row blocks of X, of bounded size whatever X's type and size."""
+def row_blocks(X: Matrix, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
+    """Dense row blocks of X, of bounded size whatever X's type and size."""
     n, d = X.shape
     step = max(1, BLOCK_ENTRIES // max(d, 1))
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         block = X[rows]
         block = block.toarray() if sparse.issparse(block) else block
-        yield rows, np.asarray(block, dtype=np.float64)
+        yield rows, np.asarray(block, dtype=dtype)
 
 
-def weighted_gram(X: Matrix, weights: Floats) -> Floats:
+def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats:
     """Xᵀ diag(weights) X as a dense d × d matrix, one row block at a time."""
     if sparse.issparse(X):
         product = X.T @ sparse.diags_array(weights) @ X
-        return np.asarray(product.toarray(), dtype=np.float64)
-    gram = np.zeros((X.shape[1], X.shape[1]))
+        return np.asarray(product.toarray(), dtype=dtype)
+    gram: Floats | None = None
     # YᵀY is recognised as symmetric and costs half of a general product.
-    half = np.sqrt(weights)[:, None]
-    for rows, block in row_blocks(X):
+    half = np.sqrt(weights).astype(dtype)[:, None]
+    for rows, block in row_blocks(X, dtype):
         scaled = half[rows] * block
-        gram += scaled.T @ scaled
-    return gram
+        product = scaled.T @ scaled
+        gram = product if gram is None else np.add(gram, product, out=gram)
+    return np.zeros((X.shape[1], X.shape[1]), dtype=dtype) if gram is None else gram
 
 
 def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
@@ -75,26 +78,6 @@ def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
         block = np.asarray(X[:, columns], dtype=np.float64)
         gram += (block * column_scale[columns]) @ block.T
     return gram
-
-
-def _cholesky(matrix: Floats, meaning: str) -> Floats:
-    """Lower Cholesky factor, or a SingularHessianError that says which matrix failed."""
-    norms = np.sqrt(np.diag(matrix))
-    try:
-        factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError:
-        factor = None
-    if factor is not None and factor.size:
-        pivots = np.diag(factor)
-        # A pivot that lost 14 digits of its own diagonal entry is rounding noise, not information.
-        if not np.all(np.isfinite(pivots)) or np.any(pivots < 1e-7 * norms):
-            factor = None
-    if factor is None:
-        raise SingularHessianError(
-            f"The Hessian of {meaning} is singular, so the fit is not unique. "
-            "Add or strengthen a ridge penalty, or drop constant and linearly dependent columns."
-        )
-    return factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +129,13 @@ def factorize_exactly(
     intercept_curvature: float,
     columns: np.ndarray,
     d: int,
+    single: bool = False,
 ) -> PenalizedHessian:
-    """X̃ᵀDX̃ + Q, factorised on its smaller side; ``columns`` are the active ones of d."""
+    """X̃ᵀDX̃ + Q, factorised on its smaller side; ``columns`` are the active ones of d.
+
+    ``single`` asks for single precision, which is followed on the primal side and where the matrix
+    is well enough conditioned for it.
+    """
     n = X.shape[0]
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
@@ -157,9 +145,15 @@ def factorize_exactly(
             f"{n_free} unpenalised coordinates and only {n} rows: the fit is not unique. "
             "Add a ridge penalty."
         )
-    kind = _Dual if dual_is_smaller else _Primal
-    engine: Any = kind(X, D, Q, fit_intercept, intercept_curvature, columns, d)
-    return PenalizedHessian("dual" if dual_is_smaller else "primal", engine)
+    common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
+    if dual_is_smaller:
+        return PenalizedHessian("dual", _Dual(*common))
+    if single and len(columns) < LARGEST_NUMPY_SIDE:
+        try:
+            return PenalizedHessian("primal", _Primal(*common, dtype=np.float32))
+        except SingularHessianError:
+            pass  # of no concern before double precision says so too
+    return PenalizedHessian("primal", _Primal(*common))
 
 
 class _Primal:
@@ -174,48 +168,63 @@ class _Primal:
         intercept_curvature: float,
         columns: np.ndarray,
         d: int,
+        dtype: Any = np.float64,
     ) -> None:
-        self._X, self._fit_intercept, self._columns, self._d = X, fit_intercept, columns, d
+        self._fit_intercept, self._columns, self._d = fit_intercept, columns, d
+        # Small enough for a copy where it is in single precision.
+        self._X = X.astype(dtype) if dtype == np.float32 else X
         k = X.shape[1]
-        M = np.zeros((k + fit_intercept, k + fit_intercept))
-        M[:k, :k] = weighted_gram(X, D)
-        M[:k, :k] += np.diag(Q) if Q.ndim == 1 else Q
+        M = np.empty((k + fit_intercept, k + fit_intercept), dtype=dtype)
+        M[:k, :k] = weighted_gram(self._X, D, dtype)
+        if Q.ndim == 1:
+            M[np.arange(k), np.arange(k)] += Q
+        else:
+            M[:k, :k] += Q
         if fit_intercept:
-            M[:k, k] = M[k, :k] = X.T @ D
+            M[:k, k] = M[k, :k] = self._X.T @ D.astype(dtype)
             M[k, k] = D.sum() + intercept_curvature
         # Unit diagonal before factorising: badly scaled columns are not a singularity.
-        diagonal = np.diag(M).copy()
-        self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        self._factor = _cholesky(M * np.outer(self._scale, self._scale), "the penalised loss")
+        diagonal = np.diag(M)
+        self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
+        M *= self._scale[:, None]
+        M *= self._scale
+        self._triangle = cholesky(M, "the penalised loss")
+
+    def _solve(self, rhs: Floats) -> Floats:
+        scale = self._scale.reshape(-1, *[1] * (rhs.ndim - 1))
+        return scale * self._triangle.solve(scale * rhs)
 
     def solve(self, coef_part: Floats, intercept_part: float) -> tuple[Floats, float]:
         rhs = coef_part[self._columns]
         if self._fit_intercept:
             rhs = np.append(rhs, intercept_part)
-        step = self._scale * linalg.cho_solve((self._factor, True), self._scale * rhs)
+        # A gradient may be smaller than single precision can tell from zero.
+        size = float(np.abs(rhs).max(initial=0.0)) or 1.0
+        step = size * np.asarray(self._solve((rhs / size).astype(self._scale.dtype)), np.float64)
         full = np.zeros(self._d)
         full[self._columns] = step[: len(self._columns)]
         return full, float(step[-1]) if self._fit_intercept else 0.0
 
     def leverages(self) -> Floats:
-        h = np.empty(self._X.shape[0])
+        h = np.zeros(self._X.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
-        inverse, _ = linalg.lapack.dtrtri(self._factor, lower=1)
-        inverse *= self._scale
-        k = self._X.shape[1]
-        for rows, block in row_blocks(self._X):
-            half = block @ inverse[:, :k].T
-            if self._fit_intercept:
-                half += inverse[:, k]
-            h[rows] = np.einsum("ij,ij->i", half, half)
+        inverse, k = self._triangle.inverse, self._X.shape[1]
+        for rows, block in row_blocks(self._X, inverse.dtype):
+            scaled = block * self._scale[:k]
+            for low, high in row_parts(len(inverse)):
+                # Row j of a lower triangle ends at column j.
+                half = scaled[:, :high] @ inverse[low:high, : min(high, k)].T
+                if self._fit_intercept and high > k:
+                    half += inverse[low:high, k] * self._scale[k]
+                h[rows] += np.einsum("ij,ij->i", half, half)
         return h
 
     def smooth(self, V: Floats) -> Floats:
+        V = V.astype(self._scale.dtype, copy=False)
         rhs = np.asarray(self._X.T @ V)
         if self._fit_intercept:
             rhs = np.vstack([rhs, V.sum(axis=0)])
-        inner = linalg.cho_solve((self._factor, True), self._scale[:, None] * rhs)
-        inner *= self._scale[:, None]
+        inner = self._solve(rhs)
         k = self._X.shape[1]
         return np.asarray(self._X @ inner[:k]) + (inner[k] if self._fit_intercept else 0.0)
 
@@ -247,7 +256,7 @@ class _Dual:
             self._K += 1.0 / intercept_curvature
         B = self._S[:, None] * self._K * self._S
         B[np.diag_indices_from(B)] += 1.0
-        self._factor = _cholesky(B, "the penalised loss")
+        self._triangle = cholesky(B, "the penalised loss")
         self._eliminate_free_columns()
 
     def _free_columns(self, X: Matrix) -> Floats:
@@ -258,33 +267,33 @@ class _Dual:
         return U
 
     def _solve_B(self, rhs: Floats) -> Floats:
-        return linalg.cho_solve((self._factor, True), rhs, check_finite=False)
+        return self._triangle.solve(rhs)
 
     def _eliminate_free_columns(self) -> None:
         SU = self._S[:, None] * self._U
         BSU = self._solve_B(SU)
-        self._schur = _cholesky(SU.T @ BSU, "the unpenalised coordinates")
+        self._schur = cholesky(SU.T @ BSU, "the unpenalised coordinates")
         self._R = self._U - self._K @ (self._S[:, None] * BSU)
 
     def leverages(self) -> Floats:
-        half = linalg.solve_triangular(self._schur, self._R.T, lower=True, check_finite=False)
+        half = self._schur.half_solve(self._R.T)
         return self._penalised_leverages() + np.einsum("ij,ij->j", half, half)
 
     def smooth(self, V: Floats) -> Floats:
         S = self._S[:, None]
         KV = self._K @ V
         penalised = KV - self._K @ (S * self._solve_B(S * KV))
-        return penalised + self._R @ linalg.cho_solve((self._schur, True), self._R.T @ V)
+        return penalised + self._R @ self._schur.solve(self._R.T @ V)
 
     def _penalised_leverages(self) -> Floats:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
-        inverse_factor, _ = linalg.lapack.dtrtri(self._factor, lower=1)
-        diagonal_of_inverse = np.einsum("ij,ij->j", inverse_factor, inverse_factor)
+        inverse = self._triangle.inverse
+        diagonal_of_inverse = np.einsum("ij,ij->j", inverse, inverse)
         small = self._D <= SMALL_CURVATURE * max(self._D.max(), np.finfo(float).tiny)
         h = (1.0 - diagonal_of_inverse) / np.where(small, 1.0, self._D)
         if small.any():
             SK = self._S[:, None] * self._K[:, small]
-            half = linalg.solve_triangular(self._factor, SK, lower=True, check_finite=False)
+            half = self._triangle.half_solve(SK)
             h[small] = np.diag(self._K)[small] - np.einsum("ij,ij->j", half, half)
         return np.maximum(h, 0.0)
 
@@ -307,7 +316,7 @@ class _Dual:
         g0 = 0.0 if intercept_is_free else intercept_part
         w, w0 = self._solve_penalised(g_penalised, g0)
         residual = g_free - self._U.T @ (self._D * (self._P @ w + w0))
-        free = linalg.cho_solve((self._schur, True), residual)
+        free = self._schur.solve(residual)
         pull = self._D * (self._U @ free)
         w, w0 = self._solve_penalised(
             g_penalised - self._P.T @ pull, g0 - (pull.sum() if self._q0 > 0 else 0.0)

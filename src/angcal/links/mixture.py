@@ -32,6 +32,12 @@ class ProbitMixture:
     weights: Floats
     widths: Floats
 
+    def value_and_slope(self, centre: Floats, spread: float) -> tuple[Floats, Floats]:
+        """F and ∂F/∂m of F(m) = E base(m + τZ), at every centre m for one spread τ."""
+        widened = np.hypot(self.widths, spread)
+        ratio = centre[:, None] / widened
+        return ndtr(ratio) @ self.weights, normal_density(ratio) @ (self.weights / widened)
+
     def smooth(self, centre: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
         """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every centre m for one spread τ.
 

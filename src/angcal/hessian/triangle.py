@@ -1,0 +1,110 @@
+r"""M = LLᵀ with L⁻¹: the one factorisation that every exact answer about Ĥ rests on.
+
+NumPy and SciPy each bring a BLAS whose threads wait for work by spinning (:mod:`angcal.threads`).
+Up to a side of about a thousand a factor is so soon done that their fight over the cores would cost
+more, so all of it stays with NumPy, which has no triangular inverse. By halves, matrix products do
+nearly all of the work and give both at once:
+
+    M = [A ·; B C],  L = [L_A 0; B L_A⁻ᵀ  L_S],  L⁻¹ = [L_A⁻¹ 0; −L_S⁻¹(B L_A⁻ᵀ)L_A⁻¹  L_S⁻¹]
+
+with S = C − (B L_A⁻ᵀ)(B L_A⁻ᵀ)ᵀ. Larger ones go to SciPy, which saves copies of the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from angcal._typing import Floats
+
+LARGEST_NUMPY_SIDE = 1000
+LEAF = 48
+# A pivot that lost 14 digits of its own diagonal entry is rounding noise, not information. In
+# single precision a matrix is refused much earlier: its inverse shall have three good digits.
+SMALLEST_PIVOT, SMALLEST_SINGLE_PIVOT = 1e-7, 3e-2
+PARTS = 6
+
+
+class SingularHessianError(ValueError):
+    """The penalised Hessian cannot be inverted: the fit is not unique."""
+
+
+@dataclass(frozen=True, eq=False)
+class Triangle:
+    """L, and L⁻¹ where it came along."""
+
+    lower: Floats
+    inverse_if_known: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    @property
+    def inverse(self) -> Floats:
+        """L⁻¹; a large one is not kept."""
+        if self.inverse_if_known is not None:
+            return self.inverse_if_known
+        return linalg.lapack.dtrtri(self.lower, lower=1)[0]
+
+    def solve(self, rhs: Floats) -> Floats:
+        """M⁻¹ applied to a vector or to columns."""
+        if self.inverse_if_known is not None:
+            return self.inverse_if_known.T @ (self.inverse_if_known @ rhs)
+        return linalg.cho_solve((self.lower, True), rhs, check_finite=False)
+
+    def half_solve(self, rhs: Floats) -> Floats:
+        """L⁻¹ applied to columns."""
+        if self.inverse_if_known is not None:
+            return self.inverse_if_known @ rhs
+        return linalg.solve_triangular(self.lower, rhs, lower=True, check_finite=False)
+
+
+def cholesky(matrix: Floats, meaning: str) -> Triangle:
+    """M = LLᵀ, or a SingularHessianError that says which matrix failed; M may be overwritten."""
+    smallest = SMALLEST_PIVOT if matrix.dtype == np.float64 else SMALLEST_SINGLE_PIVOT
+    norms = np.sqrt(np.diag(matrix))
+    try:
+        triangle: Triangle | None = _factorise(matrix)
+    except np.linalg.LinAlgError:
+        triangle = None
+    if triangle is not None and len(triangle):
+        pivots = np.diag(triangle.lower)
+        if not np.all(np.isfinite(pivots)) or np.any(pivots < smallest * norms):
+            triangle = None
+    if triangle is None:
+        raise SingularHessianError(
+            f"The Hessian of {meaning} is singular, so the fit is not unique. "
+            "Add or strengthen a ridge penalty, or drop constant and linearly dependent columns."
+        )
+    return triangle
+
+
+def _factorise(matrix: Floats) -> Triangle:
+    if len(matrix) <= LARGEST_NUMPY_SIDE:
+        return Triangle(*_by_halves(matrix))
+    return Triangle(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False))
+
+
+def _by_halves(matrix: Floats) -> tuple[Floats, Floats]:
+    """(L, L⁻¹)."""
+    if len(matrix) <= LEAF:
+        root = np.asarray(np.linalg.cholesky(matrix), dtype=matrix.dtype)
+        return root, np.tril(np.linalg.inv(root))
+    h = len(matrix) // 2
+    lower: Floats = np.zeros_like(matrix)
+    inverse: Floats = np.zeros_like(matrix)
+    lower[:h, :h], inverse[:h, :h] = _by_halves(matrix[:h, :h])
+    corner = matrix[h:, :h] @ inverse[:h, :h].T
+    lower[h:, :h] = corner
+    lower[h:, h:], inverse[h:, h:] = _by_halves(matrix[h:, h:] - corner @ corner.T)
+    inverse[h:, :h] = -inverse[h:, h:] @ (corner @ inverse[:h, :h])
+    return lower, inverse
+
+
+def row_parts(side: int) -> Iterator[tuple[int, int]]:
+    """A few blocks of rows: products with a triangle, block by block, skip most of its zeros."""
+    step = max(LEAF, -(-side // PARTS))
+    return ((low, min(low + step, side)) for low in range(0, side, step))

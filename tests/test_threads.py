@@ -1,0 +1,65 @@
+"""Side pools rest while the base model is fitted, and have their threads back afterwards."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from angcal import AngularCalibratedClassifier, threads
+
+
+def thread_counts() -> dict[str, int]:
+    return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+
+
+def is_side(path: str) -> bool:
+    return PurePath(path).parent.name in threads.SIDE_POOLS
+
+
+def test_only_side_pools_rest_and_only_inside():
+    with threadpool_limits(2):
+        before = thread_counts()
+        with threads.side_pools_at_rest():
+            inside = thread_counts()
+        assert thread_counts() == before
+    assert {path for path in inside if inside[path] != before[path]} <= set(filter(is_side, inside))
+    assert all(count == 1 for path, count in inside.items() if is_side(path))
+
+
+def test_threads_come_back_after_an_error():
+    with threadpool_limits(2):
+        before = thread_counts()
+        with pytest.raises(RuntimeError), threads.side_pools_at_rest():
+            raise RuntimeError
+        assert thread_counts() == before
+
+
+def test_nothing_happens_where_there_are_no_side_pools(monkeypatch):
+    monkeypatch.setattr(threads, "_side_pools", lambda: None)
+    with threadpool_limits(2):
+        before = thread_counts()
+        with threads.side_pools_at_rest():
+            assert thread_counts() == before
+
+
+class Watched(LogisticRegression):
+    """Notes the threads that it is fitted with."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen_ = thread_counts()
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(("solver", "rests"), [("lbfgs", True), ("newton-cholesky", False)])
+def test_l_bfgs_is_fitted_with_side_pools_at_rest(solver, rests):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 2
+    with threadpool_limits(2):
+        model = AngularCalibratedClassifier(Watched(solver=solver)).fit(X, y)
+    side = [count for path, count in model.estimator_.seen_.items() if is_side(path)]
+    # Where NumPy and SciPy share one BLAS there is nothing to put to rest.
+    assert all(count == (1 if rests else 2) for count in side)
