@@ -184,8 +184,9 @@ FULL = Selection(
         ("ridge 0.5", tuple(10**k for k in (5, 6, 7, 8, 9))),
         ("C=0.01", tuple(10**k for k in (5, 6, 7, 8))),
     ),
-    tuning_entries=50_000_000,
-    nested_entries=2_000_000,
+    tuning_entries=2_000_000,
+    # The penalty path has its own part, at larger sizes too.
+    nested_entries=400_000,
     exact_side=10_000,
     hessian_side=2000,
     bandwidth_side=8000,

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import concatenate, namespace_of, on_host, placed_like
@@ -38,13 +37,15 @@ from angcal.arrays import concatenate, namespace_of, on_host, placed_like
 # Columns at a time: products with so few cost hardly more than with one, and a large X, which comes
 # from memory, is read for twice as many at the same price.
 COLUMNS, MANY_COLUMNS, LARGE, SIGN_PROBES, MOST_ROWS = 8, 16, 1_000_000, 2, 64
-# How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
-# adds less than a tenth to it.
+# How far γ may be off: by so much over √n it moves the curve by about a third of its error, which
+# makes the answer worse by less than a tenth of a standard error.
 STEP_TOLERANCE = 0.5
 FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 1e-2, 5e-3, 150
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.15
 MOMENT_ROWS, CANDIDATES = 512, 4096
+# Newton steps towards the ratio that a trace implies, and how far on a log scale it is looked for.
+MOST_ROOT_STEPS, ROOT_TOLERANCE, FARTHEST_RATIO = 20, 1e-6, 3.0
 BLOCK_ENTRIES, DEVICE_BLOCKS = 4_000_000, 64
 # Columns whose scales differ by less than this share are taken as of one scale.
 EVEN_COLUMNS = 0.5
@@ -317,17 +318,18 @@ class IterativeHessian:
         reach = self.sizes * self._D
         df = float(np.clip(len(self._Q) - trace.mean(), 1e-9, None))
         spread = float(trace.std(ddof=1)) / np.sqrt(len(trace))
-
-        def excess(log_ratio: float) -> float:
+        log_ratio = np.log(guess)
+        for _ in range(MOST_ROOT_STEPS):
             part = np.exp(log_ratio) * reach
-            return float(np.sum(part / (1.0 + part))) - df
-
-        low, high = np.log(guess) - 3.0, np.log(guess) + 3.0
-        if excess(low) * excess(high) > 0:
-            return guess, np.inf
-        ratio = float(np.exp(brentq(excess, low, high, xtol=1e-6)))
-        part = ratio * reach
-        return ratio, spread / float(np.sum(part / (1.0 + part) ** 2))
+            share = part / (1.0 + part)
+            slope = float(share @ (1.0 - share))
+            step = (float(share.sum()) - df) / max(slope, np.finfo(float).tiny)
+            log_ratio -= float(np.clip(step, -1.0, 1.0))
+            if abs(log_ratio - np.log(guess)) > FARTHEST_RATIO:
+                break
+            if abs(step) < ROOT_TOLERANCE:
+                return float(np.exp(log_ratio)), spread / slope
+        return guess, np.inf
 
     def _coupling_strength(
         self, rows: np.ndarray, forms: Floats, solutions: np.ndarray, ratio: float
