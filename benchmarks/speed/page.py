@@ -11,7 +11,7 @@ from benchmarks.speed.tables import TABLES, table
 BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 MISSED = "**missed**"
 # Tables that hold a verdict on a bar.
-JUDGED = ("bars", "draws", "predict", "memory", "growth", "path")
+JUDGED = ("bars", "draws", "predict", "memory", "growth", "path", "gpu")
 PICTURES = {
     "picture-fit": ("fit", "Time of every contender over one LogisticRegression fit"),
     "picture-growth": ("growth", "Time against n·d on log axes"),
@@ -36,7 +36,7 @@ def missed_in(name: str, text: str) -> Iterator[str]:
     for line in lines[2:]:
         row = cells(line)
         # What comes before the first number names the row.
-        label = ", ".join(row[:1] if name in ("bars", "draws", "predict") else row[:2])
+        label = ", ".join(row[:1] if name in ("bars", "draws", "predict", "gpu") else row[:2])
         for column, value in zip(columns, row, strict=True):
             if MISSED in value:
                 yield f"- {label}: {column} {value.replace(MISSED, '').strip()}\n"

@@ -19,8 +19,10 @@ from benchmarks.speed.contenders import (
     OURS_EXACT,
 )
 from benchmarks.speed.floor import base_passes, exact_operations
+from benchmarks.speed.gpu_table import gpu_table
 from benchmarks.speed.stages import STAGES
 from benchmarks.speed.store import MACHINE
+from benchmarks.speed.text import mark, markdown, seconds
 
 # The bars of the specification.
 FIT_BAR, CROSS_FITTED_BAR, PREDICT_BAR, MEMORY_BAR, GROWTH_BAR = 2.0, 0.5, 1.15, 0.5, 1.1
@@ -52,23 +54,6 @@ def ratios(rows: pd.DataFrame, to: str = BASE) -> pd.DataFrame:
 def slope(entries: Sequence[float], seconds: Sequence[float]) -> float:
     """Least-squares slope of log seconds in log entries."""
     return float(np.polyfit(np.log(entries), np.log(seconds), 1)[0])
-
-
-def mark(value: float, bar: float) -> str:
-    """The value, and whether it keeps below the bar."""
-    return f"{value:.2f} {'met' if value <= bar else '**missed**'}"
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    rule = "|" + "---|" * len(columns) + "\n"
-    head, *body = [f"| {' | '.join(cells)} |\n" for cells in (columns, *rows)]
-    return head + rule + "".join(body)
-
-
-def seconds(value: float) -> str:
-    """Three digits, or nothing where there is nothing."""
-    return "" if np.isnan(value) else f"{value:.3g}"
 
 
 def machine_table(folder: Path) -> str:
@@ -365,6 +350,7 @@ TABLES: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "memory": (memory_table, ("memory",)),
     "growth": (growth_table, ("growth",)),
     "path": (path_table, ("path",)),
+    "gpu": (gpu_table, ()),
 }
 
 

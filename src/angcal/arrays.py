@@ -39,7 +39,9 @@ def placed_like(values: Any, X: Any) -> Any:
     """Values as an array of X's library, type and device."""
     if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
         return np.asarray(values, dtype=X.dtype)
-    return namespace_of(X).asarray(np.asarray(values), dtype=X.dtype, device=X.device)
+    # Converted by NumPy: PyTorch would wake a thread on every core for it, which then spin.
+    converted = np.asarray(values, dtype=str(X.dtype).rsplit(".", 1)[-1])
+    return namespace_of(X).asarray(converted, dtype=X.dtype, device=X.device)
 
 
 def on_host(values: Any) -> Floats:

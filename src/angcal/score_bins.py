@@ -56,7 +56,9 @@ def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> Binn
     """
     n = len(standard_scores)
     spacing = COARSE_SPACING if n <= MANY_ROWS else FINE_SPACING
-    near = np.abs(standard_scores) <= REACH
+    near: np.ndarray | slice = np.abs(standard_scores) <= REACH
+    if np.all(near):
+        near = slice(None)  # no copies
     inside = standard_scores[near] / spacing
     first = int(np.floor(inside.min())) if inside.size else 0
     count = int(np.floor(inside.max())) - first + 2 if inside.size else 0
@@ -70,7 +72,8 @@ def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> Binn
     upper = np.bincount(place, weights[near] * share, 2 * count)
     lower = whole - upper
     lower[2:] += upper[:-2]
-    far, far_weights = ~near, weights[~near]
+    far = slice(0) if isinstance(near, slice) else ~near
+    far_weights = weights[far]
     positive = np.concatenate([lower[1::2], far_weights * labels[far]])
     negative = np.concatenate([lower[0::2], far_weights * (1.0 - labels[far])])
     nodes = np.concatenate([spacing * (first + np.arange(count)), standard_scores[far]])
