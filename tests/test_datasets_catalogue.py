@@ -107,25 +107,24 @@ def test_identifiers_of_another_dataset_are_remarked_on():
 @pytest.mark.parametrize("dataset", PAPER, ids=[d.name for d in PAPER])
 def test_the_papers_sizes_where_they_fit(dataset):
     rows = dataset.n + dataset.n_pool + dataset.n_test + 500
-    sizes = dataset.sizes_for(dataset.d, rows)
+    sizes = dataset.sizes_for(rows)
     assert (sizes.n, sizes.n_pool, sizes.n_test) == (dataset.n, dataset.n_pool, dataset.n_test)
     assert (sizes.n_holdout, sizes.total) == (500, rows)
 
 
 @pytest.mark.parametrize("rows", [7, 60, 500, 2000, 10**6])
-@pytest.mark.parametrize("columns", [3, 200, 5000])
 @pytest.mark.parametrize("name", ["mnist", "semeion", "appliances", "allaml"])
-def test_sizes_never_use_more_rows_than_there_are(name, columns, rows):
-    sizes = CATALOGUE[name].sizes_for(columns, rows)
+def test_sizes_never_use_more_rows_than_there_are(name, rows):
+    sizes = CATALOGUE[name].sizes_for(rows)
     assert sizes.total <= rows
-    assert min(dataclasses.astuple(sizes)) >= 1 or columns == 3
+    assert min(dataclasses.astuple(sizes)) >= 1
 
 
-def test_fewer_rows_shrink_the_pool_first_and_keep_n_over_d():
-    sizes = CATALOGUE["covertype"].sizes_for(49, 60_000)
-    assert (sizes.n, sizes.n_test, sizes.n_holdout) == (98, 1500, 500)
-    assert sizes.n_pool == 60_000 - 98 - 2000
-    assert CATALOGUE["newsgroups"].sizes_for(381, 6000).n == 800
+def test_fewer_rows_shrink_the_pool_first_and_keep_n():
+    sizes = CATALOGUE["covertype"].sizes_for(60_000)
+    assert (sizes.n, sizes.n_test, sizes.n_holdout) == (196, 1500, 500)
+    assert sizes.n_pool == 60_000 - 196 - 2000
+    assert CATALOGUE["internet_ads"].sizes_for(1966).n == 983
 
 
 # -- labels ----------------------------------------------------------------------------------------

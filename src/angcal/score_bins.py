@@ -56,9 +56,9 @@ def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> Binn
     """
     n = len(standard_scores)
     spacing = COARSE_SPACING if n <= MANY_ROWS else FINE_SPACING
-    near: np.ndarray | slice = np.abs(standard_scores) <= REACH
-    if np.all(near):
-        near = slice(None)  # no copies
+    is_near = np.abs(standard_scores) <= REACH
+    # A slice where all are, which makes no copies.
+    near: np.ndarray | slice = slice(None) if is_near.all() else is_near
     inside = standard_scores[near] / spacing
     first = int(np.floor(inside.min())) if inside.size else 0
     count = int(np.floor(inside.max())) - first + 2 if inside.size else 0

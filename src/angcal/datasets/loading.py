@@ -65,7 +65,7 @@ class LoadedDataset:
     @property
     def sizes(self) -> Sizes:
         """The paper's sizes, as far as this matrix allows them."""
-        return self.dataset.sizes_for(self.X.shape[1], self.X.shape[0])
+        return self.dataset.sizes_for(self.X.shape[0])
 
 
 def load(

@@ -3,11 +3,11 @@ r"""What is known of a dataset before any of it is read: a frozen record, and no
 Sizes
 -----
 The paper splits the rows of a dataset into n labelled ones for the fit, a pool of n_cov unlabelled
-ones, n_test for the error, and 500 for Platt and isotonic scaling. For a file with c columns and R
-rows, the same roles are filled by
+ones, n_test for the error, and h = 500 for Platt and isotonic scaling. For a file with R rows, the
+same roles are filled by
 
 .. math::
-    n' = \min(\mathrm{round}(n c / d), \max(\lfloor R/2 \rfloor, R - n_{cov} - n_{test} - h)),
+    n' = \min(n, \max(\lfloor R/2 \rfloor, R - n_{cov} - n_{test} - h)),
 
     h' = \min(h, \max(\lfloor (R - n')/3 \rfloor, R - n' - n_{cov} - n_{test})), \qquad
     r = R - n' - h',
@@ -16,9 +16,9 @@ rows, the same roles are filled by
         \lfloor r \max(\tfrac12, n_{test}/(n_{cov} + n_{test})) \rfloor\bigr), \qquad
     n_{cov}' = \min(n_{cov}, r - n_{test}').
 
-with c = d where the two are within a twentieth of each other. The paper's sizes come out where they
-fit. Otherwise n/d is kept as long as half of the rows allow it, and the pool gives way before the
-test rows do: the error is read off the latter.
+The paper's sizes come out where they fit, whatever the file's number of columns. Otherwise n is
+kept as long as half of the rows allow it, and the pool gives way before the test rows do: the error
+is read off the latter.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ Standing = Literal["as published", "stand-in", "rebuilt", "subset", "loader only
 DatePart = Literal["year", "month", "weekday", "hour", "date", "time"]
 
 HOLDOUT = 500
-# A few columns more or fewer than in the paper leave its n alone.
-NEARLY = 0.05
 PRINTED = (
     "uncalibrated",
     "angular",
@@ -172,8 +170,8 @@ class Dataset:
     preparation: Preparation = field(default_factory=Preparation)
     printed_id: str = ""
 
-    def sizes_for(self, n_columns: int, n_rows: int, *, n_holdout: int = HOLDOUT) -> Sizes:
-        """Sizes for a file with so many columns and rows, by the formula of this module.
+    def sizes_for(self, n_rows: int, *, n_holdout: int = HOLDOUT) -> Sizes:
+        """Sizes for a file with so many rows, by the formula of this module.
 
         Outside the paper's tables half of the rows are for the fit, and the others are shared
         equally.
@@ -181,17 +179,15 @@ class Dataset:
         Examples
         --------
         >>> from angcal.datasets import CATALOGUE
-        >>> CATALOGUE["madelon"].sizes_for(500, 2600)
+        >>> CATALOGUE["madelon"].sizes_for(2600)
         Sizes(n=300, n_pool=900, n_test=900, n_holdout=500)
-        >>> CATALOGUE["mnist"].sizes_for(359, 20000)
-        Sizes(n=391, n_pool=17609, n_test=1500, n_holdout=500)
+        >>> CATALOGUE["mnist"].sizes_for(20000)
+        Sizes(n=784, n_pool=17216, n_test=1500, n_holdout=500)
         """
-        if self.n is None or self.d is None or self.n_pool is None or self.n_test is None:
+        if self.n is None or self.n_pool is None or self.n_test is None:
             n, n_pool, n_test = n_rows // 2, n_rows, n_rows
         else:
-            ratio = n_columns / self.d
-            n = self.n if abs(ratio - 1.0) <= NEARLY else round(self.n * ratio)
-            n_pool, n_test = self.n_pool, self.n_test
+            n, n_pool, n_test = self.n, self.n_pool, self.n_test
         n = min(n, max(n_rows // 2, n_rows - n_pool - n_test - n_holdout))
         held = min(n_holdout, max((n_rows - n) // 3, n_rows - n - n_pool - n_test))
         rest = n_rows - n - held

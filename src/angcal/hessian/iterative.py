@@ -160,14 +160,6 @@ class IterativeHessian:
         diagonal = moments + self._Q
         return np.where(diagonal > 0, diagonal, 1.0)
 
-    def _sparse_sizes(self) -> Floats:
-        """Σ_j x_ij²/(m_j − D_i x_ij²), as most of a rare column's m_j may be row i's own share."""
-        rows = self._X.tocsr()
-        number = np.repeat(np.arange(self._n), np.diff(rows.indptr))
-        squares = rows.data.astype(np.float64) ** 2
-        others = self._diagonal[rows.indices] - self._D[number] * squares
-        return np.bincount(number, squares / others, minlength=self._n).astype(np.float64)
-
     def _row_sizes(self, slopes: Floats) -> Floats:
         """Σ_j x_ij²·slopes_j of dense rows."""
         if self._xp is not np and np.ptp(slopes) < EVEN_COLUMNS * slopes.mean():
@@ -190,7 +182,10 @@ class IterativeHessian:
         """q_i = Σ_j x̃_ij²/m_j."""
         slopes = 1.0 / self._diagonal[: self._d]
         self.passes += 1
-        q = self._sparse_sizes() if sparse.issparse(self._X) else self._row_sizes(slopes)
+        if sparse.issparse(self._X):
+            q = sparse_row_sizes(self._X, self._diagonal, self._D)
+        else:
+            q = self._row_sizes(slopes)
         return q + (1.0 / self._diagonal[-1] if self._intercept else 0.0)
 
     # -- what is asked of it -------------------------------------------------------------------
@@ -341,6 +336,15 @@ class IterativeHessian:
         # Row i's own term is h_i/r_i, whose h_i conjugate gradients have given.
         sums = on_host(self._xp.sum(images, axis=0)) - (forms * undone[rows]) ** 2
         return float((np.maximum(sums, 0.0) / own**2).sum() / (forms / own).sum())
+
+
+def sparse_row_sizes(X: Matrix, diagonal: Floats, D: Floats) -> Floats:
+    """Σ_j x_ij²/(m_j − D_i x_ij²), as most of a rare column's m_j may be row i's own share."""
+    rows = X.tocsr()
+    number = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    squares = rows.data.astype(np.float64) ** 2
+    others = diagonal[rows.indices] - D[number] * squares
+    return np.bincount(number, squares / others, minlength=rows.shape[0]).astype(np.float64)
 
 
 def _spread_rows(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 
 from angcal._typing import Floats
 from angcal.fitting import LinearFit
@@ -22,6 +23,7 @@ from angcal.hessian.iterative import (
     SEED,
     STEP_TOLERANCE,
     block_conjugate_gradients,
+    sparse_row_sizes,
 )
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe, remaining_curvature
@@ -180,11 +182,14 @@ class _Sample:
         self._diagonal = np.maximum(moments + self._Q, np.finfo(np.float32).tiny)
 
     def sizes(self) -> Floats:
-        """s_ic = Σ_j z̃_ij²/m_jc."""
+        """s_ic = Σ_j z̃_ij²/m_jc; of sparse rows, without their own share of m_jc."""
         inverse = 1.0 / self._diagonal
-        sizes = np.asarray(
-            design_product(self._design.squares, inverse[: self._k]), dtype=np.float64
-        )
+        if sparse.issparse(self._Z):
+            parts = zip(self._diagonal[: self._k].T, self._D.T, strict=True)
+            sizes = np.column_stack([sparse_row_sizes(self._Z, m, D) for m, D in parts])
+        else:
+            product = design_product(self._design.squares, inverse[: self._k])
+            sizes = np.asarray(product, dtype=np.float64)
         return sizes + (inverse[-1] if self._free else 0.0)
 
     def _apply(self, V: np.ndarray) -> np.ndarray:

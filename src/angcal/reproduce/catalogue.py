@@ -12,6 +12,7 @@ from angcal.reproduce.panel_figures import (
     UNIVERSALITY_UNIFORM,
 )
 from angcal.reproduce.phase_figures import PHASE_DIAGRAM, PHASE_WINNERS
+from angcal.reproduce.semireal_tables import RESULTS as REAL_TABLES
 from angcal.reproduce.sign_bound import SIGN_BOUND
 from angcal.reproduce.theorem_figures import BREGMAN, CALIBRATION_ERROR
 
@@ -29,5 +30,6 @@ RESULTS: dict[str, Result] = {
         *ERRATA,
         PHASE_DIAGRAM,
         PHASE_WINNERS,
+        *REAL_TABLES,
     )
 }

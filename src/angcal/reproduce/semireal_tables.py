@@ -1,0 +1,315 @@
+"""The paper's real-data tables beside ours: numbers and reliability grids from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from angcal.datasets import CATALOGUE
+from angcal.reproduce.experiment import Frames, Result
+from angcal.reproduce.figures import FULL_WIDTH, TICKS, new_figure
+from angcal.reproduce.semireal import (
+    AUTO,
+    ESTIMATED,
+    FEW,
+    GRID_SPLIT,
+    MANY,
+    ORACLE,
+    OUR_METHODS,
+    PAPER_METHODS,
+    TABLES,
+    SemirealSettings,
+)
+from angcal.reproduce.tables import (
+    NOTHING,
+    markdown,
+    mean_and_error,
+    rmse_and_error,
+    with_error,
+    yes_or_no,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+PLATT_FEW, PLATT_MANY = f"Platt {FEW}", f"Platt {MANY}"
+WORSE = 1.15
+"""An estimated angle whose ECE is above this times that of the true one is listed."""
+SMALLEST_SAMPLE, LARGEST_RMSE, LARGEST_RATIO = 200, 0.2, 1.1
+# Marker and colour of each method in the grids.
+GRID_LOOKS = {
+    "uncalibrated": ("#0072B2", "o"),
+    AUTO: ("#009E73", "D"),
+    ORACLE: ("#000000", "x"),
+    PLATT_FEW: ("#D55E00", "s"),
+}
+GRID_COLUMNS = 5
+TITLES = {
+    "dl": "pretrained representations",
+    "uci": "UCI benchmarks",
+    "uci-extended": "twenty UCI and OpenML datasets",
+}
+
+
+# -- numbers ---------------------------------------------------------------------------------
+
+
+def label(name: str, standing: str) -> str:
+    """The title of a dataset, with what was really run where that is not the published set."""
+    title = CATALOGUE[name].title
+    return title if standing in ("as published", "packaged") else f"{title} ({standing})"
+
+
+def per_split(frames: Frames, metric: str) -> pd.DataFrame:
+    """One row per (dataset, split), one column per method."""
+    return frames[""].pivot(index=["dataset", "split"], columns="method", values=metric)
+
+
+def means(frames: Frames, metric: str) -> pd.DataFrame:
+    """Mean over splits: a row per dataset, a column per method."""
+    return per_split(frames, metric).groupby(level="dataset", sort=False).mean()
+
+
+def cosine_errors(frames: Frames) -> pd.DataFrame:
+    """RMSE of the cosine by each route, with n: a row per dataset."""
+    import pandas as pd
+
+    rows = {}
+    for name, group in frames["angles"].groupby("dataset", sort=False):
+        errors = {
+            route: rmse_and_error(group[route] - group["true_cosine"])[0]
+            for route in ("auto", "loo", "observable")
+        }
+        inside = group["true_cosine"].between(group["auto_low"], group["auto_high"])
+        rows[name] = {"n": group["n"].iloc[0], **errors, "coverage": float(inside.mean())}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _about(frames: Frames) -> pd.DataFrame:
+    columns = ["standing", "n", "d", "n_pool", "n_test"]
+    return frames["angles"].groupby("dataset", sort=False)[columns].first()
+
+
+# -- summaries -------------------------------------------------------------------------------
+
+
+def _cells(group: pd.DataFrame, methods: Sequence[str]) -> list[str]:
+    return [with_error(*mean_and_error(group[method])) for method in methods]
+
+
+def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
+    """ECE of the paper's methods, measured and as printed."""
+    values, about = per_split(frames, "ece"), _about(frames)
+    rows = []
+    for name, group in values.groupby(level="dataset", sort=False):
+        sizes = about.loc[name]
+        row = [label(str(name), sizes["standing"]), f"{sizes['n']}×{sizes['d']}"]
+        for method, printed in PAPER_METHODS.items():
+            value = CATALOGUE[str(name)].printed.get(printed)
+            measured = with_error(*mean_and_error(group[method]))
+            row.append(measured if value is None else f"{measured} [{value:.4f}]")
+        rows.append(row)
+    rows += [
+        [f"{dataset.title} (loader only)", NOTHING, *[f"not run [{v:.4f}]" for v in printed]]
+        for dataset in CATALOGUE.values()
+        if dataset.table == table and dataset.standing == "loader only"
+        for printed in [[dataset.printed[key] for key in PAPER_METHODS.values()]]
+    ]
+    return markdown(["dataset", "n×d", *PAPER_METHODS], rows)
+
+
+def our_table(frames: Frames, metric: str) -> str:
+    """One metric of our methods beside the oracle and Platt on a holdout."""
+    methods = [ORACLE, PLATT_FEW, PLATT_MANY, *OUR_METHODS]
+    if metric == "error":
+        methods.remove(ORACLE)
+    about = _about(frames)
+    rows = [
+        [label(str(name), about.loc[name, "standing"]), *_cells(group, methods)]
+        for name, group in per_split(frames, metric).groupby(level="dataset", sort=False)
+    ]
+    average = means(frames, metric).mean()
+    rows.append(["**mean**", *(f"**{average[method]:.4f}**" for method in methods)])
+    return markdown(["dataset", *methods], rows)
+
+
+def angle_table(frames: Frames) -> str:
+    """True cosine, RMSE of each route, coverage of the interval, and what the design is like."""
+    errors = cosine_errors(frames)
+    rows = []
+    for name, group in frames["angles"].groupby("dataset", sort=False):
+        first, error = group.iloc[0], errors.loc[name]
+        better = min(error["loo"], error["observable"])
+        rows.append(
+            [
+                label(str(name), first["standing"]),
+                f"{first['n']}×{first['d']}, pool {first['n_pool']}",
+                f"{group['true_cosine'].mean():.3f}",
+                *(f"{error[route]:.3f}" for route in ("observable", "loo", "auto")),
+                f"{error['auto'] / better:.2f}",
+                f"{error['coverage']:.2f}",
+                f"{group['unevenness'].mean():.2f}",
+                f"{group['score_kurtosis'].mean():.1f}",
+            ]
+        )
+    header = ["dataset", "sizes", "true cosine", "RMSE observable", "RMSE leave-one-out"]
+    header += ["RMSE auto", "auto to better", "coverage", "unevenness", "kurtosis of scores"]
+    return markdown(header, rows)
+
+
+def summarise_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
+    """Everything about one of the paper's tables."""
+    return "\n\n".join(
+        [
+            f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard "
+            "error; in brackets what the paper prints, from one split.",
+            paper_table(frames, settings, table),
+            "ECE of what needs no oracle, beside it:",
+            our_table(frames, "ece"),
+            "E∣p − F∣, F the angular curve at the true angle:",
+            our_table(frames, "error"),
+            "Kullback–Leibler divergence from the true probabilities:",
+            our_table(frames, "kl"),
+            "The cosine:",
+            angle_table(frames),
+        ]
+    )
+
+
+def overall(every: Sequence[Frames]) -> str:
+    """The claims over all runnable datasets, and where they fail."""
+    import pandas as pd
+
+    frames = {key: pd.concat([part[key] for part in every]) for key in ("", "angles")}
+    error, ece, kl = (means(frames, metric) for metric in ("error", "ece", "kl"))
+    mean_error, mean_ece = error.mean(), ece.mean()
+    cosines = cosine_errors(frames)
+    ratio = cosines["auto"] / cosines[["loo", "observable"]].min(axis=1)
+    large = cosines[cosines["n"] >= SMALLEST_SAMPLE]["auto"]
+    few = float((error[AUTO] < error[PLATT_FEW]).mean())
+    many = float((error[AUTO] < error[PLATT_MANY]).mean())
+    to_platt = mean_error[AUTO] / mean_error[PLATT_MANY]
+    claims = [
+        ("mean E∣p − F∣, link known", "≤ 0.016", mean_error[AUTO], mean_error[AUTO] <= 0.016),
+        (f"the same over that of {PLATT_MANY}", "≤ 0.7", to_platt, to_platt <= 0.7),
+        *_ece_claims(mean_ece),
+        (f"share of datasets below {PLATT_FEW}", "≥ 0.95", few, few >= 0.95),
+        (f"share of datasets below {PLATT_MANY}", "≥ 0.75", many, many >= 0.75),
+        (
+            f"mean E∣p − F∣, link unknown, over that of {PLATT_MANY}",
+            "≤ 1",
+            mean_error[ESTIMATED] / mean_error[PLATT_MANY],
+            mean_error[ESTIMATED] <= mean_error[PLATT_MANY],
+        ),
+        (
+            "share of datasets with RMSE of auto at most 1.1 times the better route's",
+            "≥ 0.9",
+            float((ratio <= LARGEST_RATIO).mean()),
+            float((ratio <= LARGEST_RATIO).mean()) >= 0.9,
+        ),
+        ("largest RMSE of auto, n ≥ 200", "≤ 0.2", large.max(), large.max() <= LARGEST_RMSE),
+    ]
+    table = markdown(
+        ["claim", "bar", "measured", "holds?"],
+        [[name, bar, f"{value:.4f}", yes_or_no(bool(holds))] for name, bar, value, holds in claims],
+    )
+    return "\n\n".join(
+        [
+            f"Over {len(error)} datasets:",
+            table,
+            "Means over datasets:",
+            _means_table(error, ece, kl),
+            _losses(error, ece, ratio),
+        ]
+    )
+
+
+def _ece_claims(mean_ece: pd.Series) -> list[tuple[str, str, float, bool]]:
+    ratio = mean_ece[AUTO] / mean_ece[ORACLE]
+    return [("mean ECE over that of the true angle", "≤ 1.10", ratio, ratio <= 1.10)]
+
+
+def _means_table(error: pd.DataFrame, ece: pd.DataFrame, kl: pd.DataFrame) -> str:
+    methods = [*PAPER_METHODS, *OUR_METHODS]
+    rows = [
+        [method, *(f"{frame[method].mean():.4f}" for frame in (error, ece, kl))]
+        for method in methods
+    ]
+    return markdown(["method", "E∣p − F∣", "ECE", "KL to the truth"], rows)
+
+
+def _losses(error: pd.DataFrame, ece: pd.DataFrame, ratio: pd.Series) -> str:
+    """Where a peer wins, or the estimated angle costs much."""
+    lines = [
+        f"- {peer} is nearer to F on: {_names(error.index[error[AUTO] >= error[peer]])}."
+        for peer in (PLATT_FEW, PLATT_MANY)
+    ]
+    costly = ece.index[ece[AUTO] > WORSE * ece[ORACLE]]
+    lines.append(f"- ECE more than 15 % above that of the true angle on: {_names(costly)}.")
+    worse = ratio.index[ratio > LARGEST_RATIO]
+    lines.append(f"- RMSE of auto more than 1.1 times the better route's on: {_names(worse)}.")
+    return "\n".join(lines)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(CATALOGUE[str(name)].title for name in names) or "none"
+
+
+# -- pictures --------------------------------------------------------------------------------
+
+
+def draw_grid(frames: Frames, settings: SemirealSettings) -> Figure:
+    """A reliability diagram for each dataset, of one split."""
+    points = frames["reliability"].query(f"split == {GRID_SPLIT}")
+    standings = _about(frames)["standing"]
+    names = list(points["dataset"].unique())
+    columns = min(GRID_COLUMNS, len(names))
+    lines = -(-len(names) // columns)
+    figure = new_figure(FULL_WIDTH, FULL_WIDTH / columns * lines + 0.5)
+    axes = np.atleast_1d(figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False))
+    for ax in axes.ravel()[len(names) :]:
+        ax.set_axis_off()
+    for ax, name in zip(axes.ravel(), names, strict=False):
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
+        for method, (colour, marker) in GRID_LOOKS.items():
+            rows = points.query("dataset == @name and method == @method")
+            area = 2.0 + 40.0 * rows["count"] / rows["count"].sum()
+            ax.scatter(
+                rows["mean"],
+                rows["observed"],
+                s=area,
+                color=colour,
+                marker=marker,
+                label=method,
+                linewidths=0.8,
+                alpha=0.85,
+            )
+        ax.set(xticks=TICKS[::2], yticks=TICKS[::2], aspect="equal")
+        ax.set_title(label(name, standings[name]), fontsize=6.5)
+    handles, texts = axes.ravel()[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside lower center", ncols=len(GRID_LOOKS))
+    figure.supxlabel("predicted probability", fontsize=8)
+    figure.supylabel("observed frequency", fontsize=8)
+    return figure
+
+
+def _summary(table: str) -> Callable[[Frames, SemirealSettings], str]:
+    def summarise(frames: Frames, settings: SemirealSettings) -> str:
+        return summarise_table(frames, settings, table)
+
+    return summarise
+
+
+RESULTS = tuple(
+    Result(
+        name=f"table-{table}",
+        title=f"calibration errors on real covariates: {TITLES[table]}",
+        experiment=experiment,
+        summarise=_summary(table),
+        draw=draw_grid,
+    )
+    for table, experiment in TABLES.items()
+)
