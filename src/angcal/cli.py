@@ -1,4 +1,4 @@
-"""The command ``angcal``."""
+"""The command ``angcal``: its subcommands, and what its exit codes mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from angcal.benchmark import command as benchmark
 from angcal.reproduce import command as reproduce
 
 INTERRUPTED = 130  # as shells have it for a process that ends by Ctrl-C
@@ -21,6 +22,9 @@ def build_parser() -> argparse.ArgumentParser:
     study = commands.add_parser("reproduce", help="re-run the paper's simulated study")
     reproduce.add_arguments(study)
     study.set_defaults(execute=reproduce.execute)
+    against = commands.add_parser("benchmark", help="compare with peers on real labels")
+    benchmark.add_arguments(against)
+    against.set_defaults(execute=benchmark.execute)
     return parser
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from angcal.arguments import seed
-from angcal.reproduce.experiment import Result
+from angcal.reproduce.experiment import Result, Trial
 from angcal.reproduce.figures import RC, save_figure
 from angcal.reproduce.runner import read_tables, run_experiment
 from angcal.reproduce.store import StoreError, write_text
@@ -29,6 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("names", nargs="*", metavar="NAME", help="results; all when none is named")
     parser.add_argument("--list", action="store_true", help="name the results and stop")
+    add_run_arguments(parser, FULL_FOLDER, QUICK_FOLDER)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, full: Path, quick: Path) -> None:
+    """Describe the options of every command that runs experiments.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    full, quick : Path
+        Folders of the files of the whole run and of the small one.
+    """
     parser.add_argument(
         "--quick", action="store_true", help="a smaller version of everything, in minutes"
     )
@@ -38,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help=f"folder of the files (default: {FULL_FOLDER}, or {QUICK_FOLDER} with --quick)",
+        help=f"folder of the files (default: {full}, or {quick} with --quick)",
     )
     parser.add_argument("--seed", type=seed, help="another seed than the committed one")
     parser.add_argument("--fresh", action="store_true", help="forget earlier rows and start over")
@@ -53,12 +65,7 @@ def _jobs(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Carry out a parsed command line; returns the exit code."""
-    missing = _missing_packages()
-    if missing:
-        print(
-            f"angcal reproduce needs {' and '.join(missing)}; run: pip install 'angcal[cli]'",
-            file=sys.stderr,
-        )
+    if lacks_packages("reproduce"):
         return 3
     from angcal.reproduce.catalogue import RESULTS
 
@@ -74,14 +81,35 @@ def execute(options: argparse.Namespace) -> int:
         )
         return 2
     results = [RESULTS[name] for name in options.names or RESULTS]
+    return carry_out(results, options, QUICK_FOLDER if options.quick else FULL_FOLDER)
+
+
+def carry_out(
+    results: Sequence[Result],
+    options: argparse.Namespace,
+    folder: Path,
+    only: Callable[[Trial], bool] | None = None,
+) -> int:
+    """`reproduce` with the options of `add_run_arguments`; returns the exit code, says why not.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    options : Namespace
+    folder : Path
+        Where the files go unless ``--out`` says otherwise.
+    only : callable, optional
+        As in `run_experiment`.
+    """
     try:
         reproduce(
             results,
-            folder=options.out or (QUICK_FOLDER if options.quick else FULL_FOLDER),
+            folder=options.out or folder,
             quick=options.quick,
             jobs=options.jobs,
             fresh=options.fresh,
             seed=options.seed,
+            only=only,
         )
     except StoreError as error:
         print(error, file=sys.stderr)
@@ -93,6 +121,15 @@ def execute(options: argparse.Namespace) -> int:
         )
         return 1
     return 0
+
+
+def lacks_packages(command: str) -> bool:
+    """Whether packages that every run needs are missing; says which, and what to do."""
+    missing = _missing_packages()
+    if missing:
+        needed = " and ".join(missing)
+        print(f"angcal {command} needs {needed}; run: pip install 'angcal[cli]'", file=sys.stderr)
+    return bool(missing)
 
 
 def _missing_packages() -> list[str]:
@@ -109,6 +146,7 @@ def reproduce(
     jobs: int = 1,
     fresh: bool = False,
     seed: int | None = None,
+    only: Callable[[Trial], bool] | None = None,
 ) -> None:
     """Run the experiments of the results, each once, and present every result.
 
@@ -119,7 +157,7 @@ def reproduce(
         Where the files go.
     quick : bool
         Take the small settings.
-    jobs, fresh
+    jobs, fresh, only
         As in `run_experiment`.
     seed : int or None
         In place of the committed one.
@@ -130,7 +168,7 @@ def reproduce(
         if experiment.name not in settings:
             chosen = experiment.quick if quick else experiment.full
             chosen = chosen if seed is None else replace(chosen, seed=seed)
-            run_experiment(experiment, chosen, folder, jobs=jobs, fresh=fresh)
+            run_experiment(experiment, chosen, folder, jobs=jobs, fresh=fresh, only=only)
             settings[experiment.name] = chosen
         print(present(result, settings[experiment.name], folder), flush=True)
 

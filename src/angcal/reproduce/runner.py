@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ def trial_generator(seed: int, *labels: Any) -> np.random.Generator:
 
 
 def run_experiment(
-    experiment: Experiment, settings: Any, folder: Path, *, jobs: int = 1, fresh: bool = False
+    experiment: Experiment,
+    settings: Any,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    fresh: bool = False,
+    only: Callable[[Trial], bool] | None = None,
 ) -> None:
     """Run whatever earlier runs have left undone.
 
@@ -35,18 +42,22 @@ def run_experiment(
         Processes, as in joblib; -1 is one per core.
     fresh : bool
         Delete earlier rows first.
+    only : callable, optional
+        Which of the undone trials to run now; the others stay undone. All by default.
     """
     store = Store(folder, experiment, settings)
     trials = experiment.trials(settings)
     with store.opened(fresh=fresh):
-        pending = store.pending
+        undone = store.pending
+        pending = [index for index in undone if only is None or only(trials[index])]
         if not pending:
             return
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
             joblib.delayed(_run_one)(experiment.run, settings, trials[index], index)
             for index in pending
         )
-        with _progress(experiment.name, len(trials), len(pending)) as bar:
+        within_reach = len(trials) - len(undone) + len(pending)
+        with _progress(experiment.name, within_reach, len(pending)) as bar:
             for index, tables in work:
                 store.add(index, tables)
                 bar.update()

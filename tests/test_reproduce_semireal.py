@@ -1,0 +1,208 @@
+"""Real covariates with simulated labels: splits, truth, metrics, tables and pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from angcal.datasets import CATALOGUE, load
+from angcal.reproduce.command import reproduce
+from angcal.reproduce.runner import read_tables, trial_generator
+from angcal.reproduce.semireal import (
+    AUTO,
+    ESTIMATED,
+    LINK,
+    METHODS,
+    ORACLE,
+    PAPER_METHODS,
+    QUICK,
+    TABLES,
+    SemirealSettings,
+    divide,
+    judge,
+    predictions,
+    prepared,
+    ridge_fit,
+    run_split,
+    runnable,
+)
+from angcal.reproduce.semireal_tables import (
+    PLATT_MANY,
+    RESULTS,
+    cosine_errors,
+    label,
+    means,
+    overall,
+    paper_table,
+)
+
+
+@pytest.fixture(scope="module")
+def split():
+    return divide(load("digits"), QUICK, np.random.default_rng(0))
+
+
+def test_parts_of_a_split_are_disjoint_and_of_the_stated_sizes(split):
+    parts = [split.train, split.pool, split.holdout, split.test]
+    rows = np.concatenate(parts)
+    assert len(np.unique(rows)) == len(rows)
+    sizes = load("digits").sizes
+    found = [len(part) for part in parts]
+    assert found == [sizes.n, sizes.n_pool, sizes.n_holdout, sizes.n_test]
+    assert not np.intersect1d(split.unseen, split.train).size
+
+
+def test_the_truth_is_the_link_of_a_signal_of_unit_variance(split):
+    assert split.truth.signal.var() == pytest.approx(1.0)
+    np.testing.assert_allclose(split.truth.probability, LINK(split.truth.signal))
+    # Labels follow the probabilities: within four standard errors.
+    gap = split.truth.y - split.truth.probability
+    error = np.sqrt(np.sum(split.truth.probability * (1 - split.truth.probability)))
+    assert abs(gap.sum()) < 4 * error
+
+
+def test_the_fit_is_the_papers_ridge(split):
+    fit = split.fit
+    n, d = fit.X.shape
+    p = 1.0 / (1.0 + np.exp(-fit.X @ fit.coef))
+    gradient = fit.X.T @ (p - split.truth.y[split.train]) / n + 0.5 / d * fit.coef
+    assert np.abs(gradient).max() < 1e-7
+    assert fit.intercept == 0.0
+
+
+def test_the_true_angle_is_the_best_monotone_map_of_the_family(split):
+    """Among curves F_c the one at the true cosine is nearest to the truth but for sampling."""
+    truth = split.truth.probability[split.test]
+    from angcal.prediction import angular_probability
+
+    standard = split.standard(split.test)
+    grid = np.linspace(-1, 1, 81)
+    losses = [np.mean((angular_probability(LINK, c, standard) - truth) ** 2) for c in grid]
+    assert abs(grid[int(np.argmin(losses))] - split.cosine) < 0.15
+
+
+def test_metrics_of_the_oracle_and_of_the_truth(split):
+    row = judge(split.oracle, split, 15)
+    assert row["error"] == 0.0
+    exact = judge(split.truth.probability[split.test], split, 15)
+    assert exact["kl"] == pytest.approx(0.0, abs=1e-12)
+    assert exact["brier"] == 0.0
+    assert row["kl"] > 0.0
+
+
+def test_every_method_gives_probabilities(split):
+    every, angles = predictions(split, QUICK)
+    assert list(every) == list(METHODS)
+    for p in every.values():
+        assert p.shape == split.test.shape
+        assert np.all((p >= 0) & (p <= 1))
+    assert set(angles) <= set(METHODS)
+    assert all(-1 <= angle.cosine <= 1 for angle in angles.values())
+
+
+def test_sparse_rows_are_fitted_with_an_intercept():
+    rng = np.random.default_rng(0)
+    X = sparse.random(300, 40, density=0.2, random_state=0, format="csr")
+    fit = ridge_fit(X, rng.integers(0, 2, 300), 0.5, intercept=True)
+    assert fit.intercept != 0.0
+    assert fit.distance_to_optimum < 1e-6
+
+
+def test_a_trial_depends_on_its_own_labels_only():
+    settings = SemirealSettings(("digits",), 1)
+    first = run_split(settings, {"dataset": "digits", "split": 1})
+    second = run_split(settings, {"dataset": "digits", "split": 1})
+    assert first == second
+    assert "reliability" not in first
+    other = run_split(settings, {"dataset": "digits", "split": 0})
+    assert other[""][0]["ece"] != first[""][0]["ece"]
+    draws = trial_generator(1, "semireal", "a", 0).random(3)
+    assert not np.allclose(draws, trial_generator(1, "semireal", "a", 1).random(3))
+
+
+def test_tables_name_every_dataset_of_the_paper_once():
+    names = [name for table in TABLES for name in runnable(table)]
+    assert len(names) == len(set(names)) == 23
+    loaders = [d for d in CATALOGUE.values() if d.standing == "loader only"]
+    assert sorted(d.title for d in loaders) == ["Christine", "Cina", "Fabert"]
+    assert [result.name for result in RESULTS] == [f"table-{table}" for table in TABLES]
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    reproduce([RESULTS[2]], folder=folder, quick=True)
+    return folder
+
+
+def test_the_quick_run_leaves_rows_a_summary_and_a_picture(quick_run):
+    experiment = RESULTS[2].experiment
+    frames = read_tables(experiment, experiment.quick, quick_run)
+    assert set(frames[""]["method"]) == set(METHODS)
+    assert len(frames["angles"]) == len(QUICK.datasets) * QUICK.n_splits
+    assert set(frames["reliability"]["split"]) == {0}
+    text = (quick_run / "table-uci-extended.md").read_text(encoding="utf-8")
+    assert "Christine (loader only)" in text
+    assert "[0.0237]" in text
+    for suffix in (".png", ".svg"):
+        assert (quick_run / f"table-uci-extended{suffix}").stat().st_size > 10_000
+
+
+def toy_frames() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    rows, angles = [], []
+    for name, shift in (("madelon", 0.0), ("semeion", 0.02)):
+        for split in range(4):
+            for k, method in enumerate(METHODS):
+                value = 0.01 * (k + 1) + shift + 0.001 * rng.random()
+                metrics = dict.fromkeys(("ece", "ece_debiased", "error", "kl", "brier"), value)
+                rows.append({"dataset": name, "split": split, "method": method, **metrics})
+            routes = {"auto": 0.5 + 0.1 * (-1) ** split, "loo": 0.6, "observable": 0.7}
+            angle = {"dataset": name, "split": split, "standing": "as published", "n": 300, "d": 9}
+            angle |= {"n_pool": 5, "n_test": 6, "true_cosine": 0.5, **routes}
+            angle |= {"auto_low": 0.45 if split else 0.6, "auto_high": 0.9}
+            angles.append(angle)
+    return {"": pd.DataFrame(rows), "angles": pd.DataFrame(angles)}
+
+
+def test_means_and_cosine_errors_by_hand():
+    frames = toy_frames()
+    table = means(frames, "error")
+    direct = frames[""].query("dataset == 'semeion' and method == @AUTO")["error"].mean()
+    assert table.loc["semeion", AUTO] == pytest.approx(direct)
+    errors = cosine_errors(frames)
+    np.testing.assert_allclose(errors["auto"], 0.1)
+    np.testing.assert_allclose(errors["loo"], 0.1)
+    np.testing.assert_allclose(errors["observable"], 0.2)
+    np.testing.assert_allclose(errors["coverage"], 0.75)
+
+
+def test_the_overall_summary_judges_every_claim():
+    frames = toy_frames()
+    text = overall([frames])
+    table = means(frames, "error").mean()
+    assert f"{table[AUTO]:.4f}" in text
+    assert f"{table[ESTIMATED] / table[PLATT_MANY]:.4f}" in text
+    lines = [line for line in text.splitlines() if line.endswith(("| yes |", "| no |"))]
+    assert len(lines) == 8
+    assert "more than 15 % above" in text
+    assert "Madelon" in text
+
+
+def test_the_paper_table_prints_measured_and_printed_values():
+    text = paper_table(toy_frames(), QUICK, "uci")
+    madelon = next(line for line in text.splitlines() if "Madelon" in line)
+    assert madelon.count("[") == len(PAPER_METHODS)
+    assert "[0.1473]" in madelon
+    assert ORACLE in text
+
+
+def test_stand_ins_are_labelled():
+    assert label("har", "stand-in") == "HAR (stand-in)"
+    assert label("madelon", "as published") == "Madelon"
+
+
+def test_datasets_are_kept_between_splits():
+    assert prepared("digits") is prepared("digits")
