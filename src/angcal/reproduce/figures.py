@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,21 @@ def settle_layout(figure: Any) -> None:
             ax.set_position([round(value, 5) for value in place.bounds], which=which)
 
 
+def with_numbered_clips(svg: str) -> str:
+    """The same picture with clip paths called clip1, clip2, … in order of their first use.
+
+    Their ids are checksums of places to the last bit, which differ from run to run even where
+    every written digit is the same.
+    """
+    numbers: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        name = numbers.setdefault(found[2], f"clip{len(numbers) + 1}")
+        return f"{found[1]}{name}{found[3]}"
+
+    return re.sub(r'((?:url\(#|clipPath id="))(p[0-9a-f]{10})(\)|")', numbered, svg)
+
+
 def save_figure(figure: Any, stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``, each under another name first."""
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -75,6 +91,9 @@ def save_figure(figure: Any, stem: Path) -> list[Path]:
         unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
         try:
             figure.savefig(unfinished, format=suffix[1:], dpi=200, metadata=metadata)
+            if suffix == ".svg":
+                text = unfinished.read_text(encoding="utf-8")
+                unfinished.write_text(with_numbered_clips(text), encoding="utf-8")
             unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
