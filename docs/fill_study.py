@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from angcal.reproduce.store import write_text
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "docs" / "study.md", ROOT / "docs" / "errata.md")
+PAGES = tuple(ROOT / "docs" / name for name in ("study.md", "errata.md", "real.md"))
+OVERALL = "tables-overall.md"
 BLOCK = re.compile(r"(<!-- result: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -24,13 +27,22 @@ def filled(page: str, folder: Path) -> str:
     return BLOCK.sub(block, page)
 
 
+def write_overall(folder: Path) -> None:
+    """The claims over all three real-data tables, from their rows, where all of them are there."""
+    from angcal.reproduce.runner import read_tables
+    from angcal.reproduce.semireal import TABLES
+    from angcal.reproduce.semireal_tables import overall
+
+    frames = [read_tables(table, table.full, folder) for table in TABLES.values()]
+    write_text(folder / OVERALL, overall(frames) + "\n")
+
+
 def main() -> None:
     """Rewrite the pages, each under another name first."""
+    write_overall(ROOT / "reproduce")
     for path in PAGES:
         text = filled(path.read_text(encoding="utf-8"), ROOT / "reproduce")
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        write_text(path, text)
 
 
 if __name__ == "__main__":
