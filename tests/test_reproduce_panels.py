@@ -16,7 +16,7 @@ from angcal.baselines import platt_limit
 from angcal.metrics import expected_calibration_error
 from angcal.reproduce import panel_figures as figures
 from angcal.reproduce import panels
-from angcal.reproduce.figures import RC, save_figure
+from angcal.reproduce.figures import RC, save_figure, with_numbered_clips
 from angcal.reproduce.runner import read_tables, run_experiment
 from angcal.reproduce.setting import PAPER_LINKS, FittedDraw, population_platt
 from angcal.reproduce.tables import (
@@ -265,3 +265,14 @@ class TestResults:
         np.testing.assert_allclose(
             drawn.get_ydata(), expit(curve["slope"] * scores + curve["intercept"])
         )
+
+
+def test_clip_paths_are_numbered_in_order_of_use():
+    svg = (
+        '<g clip-path="url(#p0123456789)"/><g clip-path="url(#pabcdef0123)"/>'
+        '<g clip-path="url(#p0123456789)"/><clipPath id="pabcdef0123"/><use id="p0123456789"/>'
+    )
+    assert with_numbered_clips(svg) == (
+        '<g clip-path="url(#clip1)"/><g clip-path="url(#clip2)"/>'
+        '<g clip-path="url(#clip1)"/><clipPath id="clip2"/><use id="p0123456789"/>'
+    )

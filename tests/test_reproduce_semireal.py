@@ -34,6 +34,7 @@ from angcal.reproduce.semireal_tables import (
     cosine_errors,
     label,
     means,
+    noise_floors,
     overall,
     paper_table,
 )
@@ -164,7 +165,13 @@ def toy_frames() -> dict[str, pd.DataFrame]:
             angle |= {"n_pool": 5, "n_test": 6, "true_cosine": 0.5, **routes}
             angle |= {"auto_low": 0.45 if split else 0.6, "auto_high": 0.9}
             angles.append(angle)
-    return {"": pd.DataFrame(rows), "angles": pd.DataFrame(angles)}
+    bins = [
+        {"dataset": name, "split": 0, "method": ORACLE, "mean": mean, "observed": 0.5, "count": k}
+        for name in ("madelon", "semeion")
+        for mean, k in ((0.5, 100), (0.9, 300))
+    ]
+    frames = {"": rows, "angles": angles, "reliability": bins}
+    return {name: pd.DataFrame(values) for name, values in frames.items()}
 
 
 def test_means_and_cosine_errors_by_hand():
@@ -197,6 +204,16 @@ def test_the_paper_table_prints_measured_and_printed_values():
     assert madelon.count("[") == len(PAPER_METHODS)
     assert "[0.1473]" in madelon
     assert ORACLE in text
+
+
+def test_the_noise_floor_is_the_mean_ece_of_a_calibrated_predictor():
+    """Against a simulation: 2000 draws of labels in two bins, to four standard errors."""
+    rng = np.random.default_rng(0)
+    means_, counts = np.array([0.5, 0.9]), np.array([100, 300])
+    observed = rng.binomial(counts, means_, size=(2000, 2)) / counts
+    drawn = np.abs(observed - means_) @ (counts / counts.sum())
+    floor = noise_floors(toy_frames())["madelon"]
+    assert abs(floor - drawn.mean()) < 4 * drawn.std() / np.sqrt(2000)
 
 
 def test_stand_ins_are_labelled():

@@ -88,6 +88,18 @@ def cosine_errors(frames: Frames) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def noise_floors(frames: Frames) -> pd.Series:
+    """Σ_b (n_b/N)·√(2p̄_b(1 − p̄_b)/(πn_b)): the ECE that chance alone gives a calibrated predictor.
+
+    For the bins of the true angle, on the split that was drawn.
+    """
+    bins = frames["reliability"].query("method == @ORACLE").copy()
+    noise = np.sqrt(2.0 * bins["mean"] * (1.0 - bins["mean"]) / (np.pi * bins["count"]))
+    bins["part"] = bins["count"] * noise
+    groups = bins.groupby("dataset", sort=False)
+    return groups["part"].sum() / groups["count"].sum()
+
+
 def _about(frames: Frames) -> pd.DataFrame:
     columns = ["standing", "n", "d", "n_pool", "n_test"]
     return frames["angles"].groupby("dataset", sort=False)[columns].first()
@@ -102,23 +114,28 @@ def _cells(group: pd.DataFrame, methods: Sequence[str]) -> list[str]:
 
 def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
     """ECE of the paper's methods, measured and as printed."""
-    values, about = per_split(frames, "ece"), _about(frames)
+    values, about, floors = per_split(frames, "ece"), _about(frames), noise_floors(frames)
     rows = []
     for name, group in values.groupby(level="dataset", sort=False):
         sizes = about.loc[name]
         row = [label(str(name), sizes["standing"]), f"{sizes['n']}×{sizes['d']}"]
+        row.append(f"{floors[name]:.4f}")
         for method, printed in PAPER_METHODS.items():
             value = CATALOGUE[str(name)].printed.get(printed)
             measured = with_error(*mean_and_error(group[method]))
             row.append(measured if value is None else f"{measured} [{value:.4f}]")
         rows.append(row)
     rows += [
-        [f"{dataset.title} (loader only)", NOTHING, *[f"not run [{v:.4f}]" for v in printed]]
+        [
+            f"{dataset.title} (loader only)",
+            *[NOTHING, NOTHING],
+            *[f"not run [{value:.4f}]" for value in printed],
+        ]
         for dataset in CATALOGUE.values()
         if dataset.table == table and dataset.standing == "loader only"
         for printed in [[dataset.printed[key] for key in PAPER_METHODS.values()]]
     ]
-    return markdown(["dataset", "n×d", *PAPER_METHODS], rows)
+    return markdown(["dataset", "n×d", "noise floor", *PAPER_METHODS], rows)
 
 
 def our_table(frames: Frames, metric: str) -> str:
@@ -165,7 +182,8 @@ def summarise_table(frames: Frames, settings: SemirealSettings, table: str) -> s
     return "\n\n".join(
         [
             f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard "
-            "error; in brackets what the paper prints, from one split.",
+            "error; in brackets what the paper prints, from one split. The noise floor is the ECE "
+            "that a perfectly calibrated predictor has by chance.",
             paper_table(frames, settings, table),
             "ECE of what needs no oracle, beside it:",
             our_table(frames, "ece"),
@@ -290,7 +308,7 @@ def draw_grid(frames: Frames, settings: SemirealSettings) -> Figure:
         ax.set(xticks=TICKS[::2], yticks=TICKS[::2], aspect="equal")
         ax.set_title(label(name, standings[name]), fontsize=6.5)
     handles, texts = axes.ravel()[0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside lower center", ncols=len(GRID_LOOKS))
+    figure.legend(handles, texts, loc="outside upper center", ncols=len(GRID_LOOKS))
     figure.supxlabel("predicted probability", fontsize=8)
     figure.supylabel("observed frequency", fontsize=8)
     return figure
