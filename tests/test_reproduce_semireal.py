@@ -12,6 +12,7 @@ from angcal.reproduce.command import reproduce
 from angcal.reproduce.runner import read_tables, trial_generator
 from angcal.reproduce.semireal import (
     AUTO,
+    ERRORS,
     ESTIMATED,
     LINK,
     METHODS,
@@ -84,9 +85,23 @@ def test_the_true_angle_is_the_best_monotone_map_of_the_family(split):
     assert abs(grid[int(np.argmin(losses))] - split.cosine) < 0.15
 
 
+def test_the_best_cosine_has_the_smallest_divergence(split):
+    from angcal.metrics import mean_bregman_divergence
+    from angcal.prediction import angular_probability
+
+    rows = split.unseen
+    truth, standard = split.truth.probability[rows], split.standard(rows)
+    grid = np.append(np.linspace(-0.99, 0.99, 67), split.cosine)
+    curves = [angular_probability(LINK, c, standard) for c in grid]
+    smallest = min(mean_bregman_divergence(truth, p, "kl") for p in curves)
+    best = angular_probability(LINK, split.best_cosine, standard)
+    assert mean_bregman_divergence(truth, best, "kl") <= smallest + 1e-7
+
+
 def test_metrics_of_the_oracle_and_of_the_truth(split):
     row = judge(split.oracle, split, 15)
     assert row["error"] == 0.0
+    assert judge(split.best, split, 15)["error_best"] == 0.0
     exact = judge(split.truth.probability[split.test], split, 15)
     assert exact["kl"] == pytest.approx(0.0, abs=1e-12)
     assert exact["brier"] == 0.0
@@ -158,11 +173,11 @@ def toy_frames() -> dict[str, pd.DataFrame]:
         for split in range(4):
             for k, method in enumerate(METHODS):
                 value = 0.01 * (k + 1) + shift + 0.001 * rng.random()
-                metrics = dict.fromkeys(("ece", "ece_debiased", "error", "kl", "brier"), value)
+                metrics = dict.fromkeys((*ERRORS, "ece", "ece_debiased", "kl", "brier"), value)
                 rows.append({"dataset": name, "split": split, "method": method, **metrics})
             routes = {"auto": 0.5 + 0.1 * (-1) ** split, "loo": 0.6, "observable": 0.7}
             angle = {"dataset": name, "split": split, "standing": "as published", "n": 300, "d": 9}
-            angle |= {"n_pool": 5, "n_test": 6, "true_cosine": 0.5, **routes}
+            angle |= {"n_pool": 5, "n_test": 6, "true_cosine": 0.5, "best_cosine": 0.5, **routes}
             angle |= {"auto_low": 0.45 if split else 0.6, "auto_high": 0.9}
             angles.append(angle)
     bins = [
@@ -193,7 +208,7 @@ def test_the_overall_summary_judges_every_claim():
     assert f"{table[AUTO]:.4f}" in text
     assert f"{table[ESTIMATED] / table[PLATT_MANY]:.4f}" in text
     lines = [line for line in text.splitlines() if line.endswith(("| yes |", "| no |"))]
-    assert len(lines) == 8
+    assert len(lines) == 13
     assert "more than 15 % above" in text
     assert "Madelon" in text
 

@@ -39,5 +39,5 @@ def test_one_class_is_refused(y):
     "y", [np.array([0, 1, 2]), np.array([0.5, 1.5, 2.5]), np.array([[0, 1], [1, 0]])]
 )
 def test_what_is_not_binary_is_refused(y):
-    with pytest.raises(ValueError, match="binary|Unknown label type"):
+    with pytest.raises(ValueError, match=r"binary|Unknown label type"):
         encode_binary(y)
