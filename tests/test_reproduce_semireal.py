@@ -14,21 +14,17 @@ from angcal.reproduce.semireal import (
     AUTO,
     ERRORS,
     ESTIMATED,
-    LINK,
     METHODS,
     ORACLE,
     PAPER_METHODS,
     QUICK,
     TABLES,
-    SemirealSettings,
-    divide,
     judge,
     predictions,
-    prepared,
-    ridge_fit,
     run_split,
     runnable,
 )
+from angcal.reproduce.semireal_split import LINK, SemirealSettings, divide, prepared, ridge_fit
 from angcal.reproduce.semireal_tables import (
     PLATT_MANY,
     RESULTS,
@@ -238,3 +234,21 @@ def test_stand_ins_are_labelled():
 
 def test_datasets_are_kept_between_splits():
     assert prepared("digits") is prepared("digits")
+
+
+def test_absent_data_end_in_a_sentence(monkeypatch, tmp_path, capsys):
+    from angcal.cli import main
+
+    monkeypatch.setenv("ANGCAL_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("ANGCAL_CACHE", str(tmp_path / "cache"))
+    prepared.cache_clear()
+
+    def offline(*args, **kwargs):
+        raise OSError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", offline)
+    code = main(["reproduce", "table-uci", "--out", str(tmp_path / "out")])
+    assert code == 1
+    said = capsys.readouterr().err
+    assert "ANGCAL_DATA" in said
+    assert "Traceback" not in said

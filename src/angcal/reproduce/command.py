@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from angcal.arguments import seed
+from angcal.datasets import DatasetUnavailableError
 from angcal.reproduce.experiment import Result, Trial
 from angcal.reproduce.figures import RC, save_figure
 from angcal.reproduce.runner import read_tables, run_experiment
@@ -17,9 +18,10 @@ from angcal.reproduce.store import StoreError, write_text
 
 FULL_FOLDER, QUICK_FOLDER = Path("reproduce"), Path("reproduce-quick")
 DESCRIPTION = """\
-Re-run the simulated study of Li & Sur (NeurIPS 2025) from its seed: rows to CSV files, pictures
-and tables from the CSV files. A run that was stopped, however rudely, goes on where it was; a
-result whose rows are all there is only drawn again.
+Re-run the experiments of Li & Sur (NeurIPS 2025) from a seed: rows to CSV files, pictures and
+tables from the CSV files. A run that was stopped, however rudely, goes on where it was; a result
+whose rows are all there is only drawn again. The real-data tables (table-*) look for their data in
+the folder that ANGCAL_DATA names, then in the user's cache, and download what is missing.
 """
 
 
@@ -111,7 +113,7 @@ def carry_out(
             seed=options.seed,
             only=only,
         )
-    except StoreError as error:
+    except (StoreError, DatasetUnavailableError) as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
