@@ -38,6 +38,18 @@ def test_threads_come_back_after_an_error():
         assert thread_counts() == before
 
 
+def test_fits_that_overlap_leave_no_limit_behind():
+    first, second = threads.side_pools_at_rest(), threads.side_pools_at_rest()
+    with threadpool_limits(2):
+        before = thread_counts()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert all(count == 1 for path, count in thread_counts().items() if is_side(path))
+        second.__exit__(None, None, None)
+        assert thread_counts() == before
+
+
 def test_nothing_happens_where_there_are_no_side_pools(monkeypatch):
     monkeypatch.setattr(threads, "_side_pools", lambda: None)
     with threadpool_limits(2):

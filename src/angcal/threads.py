@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import PurePath
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -34,12 +35,42 @@ def _folder(path: str) -> str:
     return PurePath(path).parent.name
 
 
+class _Rest:
+    """One limit for all fits that run at the same time: set by the first, lifted by the last.
+
+    If each fit set and lifted its own, one that began while another ran would take the other's
+    limit for the setting to come back to.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._fits = Lock(), 0
+        self._limit: Any = None
+
+    def begin(self) -> None:
+        """One more fit."""
+        with self._lock:
+            self._fits += 1
+            pools = _side_pools() if self._fits == 1 else None
+            if pools is not None:
+                self._limit = pools.limit(limits=1)
+
+    def end(self) -> None:
+        """One fit less."""
+        with self._lock:
+            self._fits -= 1
+            if self._fits == 0 and self._limit is not None:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+_REST = _Rest()
+
+
 @contextmanager
 def side_pools_at_rest() -> Iterator[None]:
     """One thread each for SciPy and scikit-learn; NumPy's matrix products keep all of theirs."""
-    pools = _side_pools()
-    if pools is None:
+    _REST.begin()
+    try:
         yield
-        return
-    with pools.limit(limits=1):
-        yield
+    finally:
+        _REST.end()
