@@ -12,6 +12,7 @@ from angcal.hessian.triangle import (
     SingularHessianError,
     cholesky,
     row_parts,
+    sum_of_squares,
 )
 
 
@@ -27,12 +28,15 @@ SIDES = (1, 2, LEAF, LEAF + 1, 2 * LEAF + 1, 385, LARGEST_NUMPY_SIDE, LARGEST_NU
 def test_factor_inverse_and_solves_agree_with_numpy(side):
     M = positive_matrix(side)
     rhs = np.random.default_rng(1).normal(size=(side, 3))
+    L = np.linalg.cholesky(M)
     triangle = cholesky(M.copy(), "a test")
-    np.testing.assert_allclose(np.tril(triangle.lower), np.linalg.cholesky(M), atol=1e-12)
-    np.testing.assert_allclose(triangle.inverse @ np.tril(triangle.lower), np.eye(side), atol=1e-12)
-    np.testing.assert_allclose(triangle.solve(rhs), np.linalg.solve(M, rhs), atol=1e-12)
-    np.testing.assert_allclose(triangle.solve(rhs[:, 0]), np.linalg.solve(M, rhs[:, 0]), atol=1e-12)
-    np.testing.assert_allclose(triangle.half_solve(rhs), triangle.inverse @ rhs, atol=1e-12)
+    np.testing.assert_allclose(triangle.pivots, np.diag(L), atol=1e-12)
+    # Before and after a large L has given way to its inverse.
+    for _ in range(2):
+        np.testing.assert_allclose(triangle.solve(rhs), np.linalg.solve(M, rhs), atol=1e-12)
+        np.testing.assert_allclose(triangle.solve(rhs[:, 0]), np.linalg.solve(M, rhs[:, 0]))
+        np.testing.assert_allclose(triangle.half_solve(rhs), np.linalg.solve(L, rhs), atol=1e-12)
+        np.testing.assert_allclose(triangle.inverse @ L, np.eye(side), atol=1e-12)
     assert np.all(np.triu(triangle.inverse, 1) == 0)
     assert len(triangle) == side
 
@@ -55,6 +59,18 @@ def test_single_precision_is_refused_long_before_double():
 def test_row_parts_cover_every_row_once(side):
     rows = [row for low, high in row_parts(side) for row in range(low, high)]
     assert rows == list(range(side))
+
+
+@pytest.mark.parametrize("side", [1, 7, LARGEST_NUMPY_SIDE, LARGEST_NUMPY_SIDE + 3])
+def test_sums_of_squares_are_symmetric_and_those_of_all_rows(side):
+    blocks = [
+        np.random.default_rng(k).normal(size=(rows, side)) for k, rows in enumerate((3, 5, 1))
+    ]
+    total = sum_of_squares(iter(blocks), side)
+    Y = np.concatenate(blocks)
+    np.testing.assert_allclose(total, Y.T @ Y, atol=1e-12)
+    np.testing.assert_array_equal(total, total.T)
+    assert not sum_of_squares(iter([]), side).any()
 
 
 def small_problem(strength: float, correlation: float = 0.0):

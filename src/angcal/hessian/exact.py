@@ -31,6 +31,7 @@ from angcal.hessian.triangle import (
     SingularHessianError,
     cholesky,
     row_parts,
+    sum_of_squares,
 )
 
 COUPLING_PROBES = 32
@@ -55,29 +56,21 @@ def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats
     if sparse.issparse(X):
         product = X.T @ sparse.diags_array(weights) @ X
         return np.asarray(product.toarray(), dtype=dtype)
-    gram: Floats | None = None
-    # YᵀY is recognised as symmetric and costs half of a general product.
     half = np.sqrt(weights).astype(dtype)[:, None]
-    for rows, block in row_blocks(X, dtype):
-        scaled = half[rows] * block
-        product = scaled.T @ scaled
-        gram = product if gram is None else np.add(gram, product, out=gram)
-    return np.zeros((X.shape[1], X.shape[1]), dtype=dtype) if gram is None else gram
+    scaled = (half[rows] * block for rows, block in row_blocks(X, dtype))
+    return sum_of_squares(scaled, X.shape[1], dtype)
 
 
 def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
-    """X diag(column_scale) Xᵀ as a dense n × n matrix, in blocks of columns."""
+    """X diag(column_scale) Xᵀ, scales positive, as a dense n × n matrix, in blocks of columns."""
     if sparse.issparse(X):
         product = X @ sparse.diags_array(column_scale) @ X.T
         return np.asarray(product.toarray(), dtype=np.float64)
     n, d = X.shape
-    gram = np.zeros((n, n))
+    root = np.sqrt(column_scale)
     step = max(1, BLOCK_ENTRIES // max(n, 1))
-    for start in range(0, d, step):
-        columns = slice(start, min(start + step, d))
-        block = np.asarray(X[:, columns], dtype=np.float64)
-        gram += (block * column_scale[columns]) @ block.T
-    return gram
+    parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
+    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,21 +167,37 @@ class _Primal:
         # Small enough for a copy where it is in single precision.
         self._X = X.astype(dtype) if dtype == np.float32 else X
         k = X.shape[1]
-        M = np.empty((k + fit_intercept, k + fit_intercept), dtype=dtype)
-        M[:k, :k] = weighted_gram(self._X, D, dtype)
+        M = self._gram(D.astype(dtype))
         if Q.ndim == 1:
             M[np.arange(k), np.arange(k)] += Q
         else:
             M[:k, :k] += Q
         if fit_intercept:
-            M[:k, k] = M[k, :k] = self._X.T @ D.astype(dtype)
-            M[k, k] = D.sum() + intercept_curvature
+            M[k, k] += intercept_curvature
         # Unit diagonal before factorising: badly scaled columns are not a singularity.
         diagonal = np.diag(M)
         self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
         M *= self._scale[:, None]
         M *= self._scale
         self._triangle = cholesky(M, "the penalised loss")
+
+    def _gram(self, D: Floats) -> Floats:
+        """X̃ᵀDX̃."""
+        k, dtype = self._X.shape[1], D.dtype
+        if not self._fit_intercept:
+            return weighted_gram(self._X, D, dtype)
+        if sparse.issparse(self._X):
+            M = np.empty((k + 1, k + 1), dtype=dtype)
+            M[:k, :k] = weighted_gram(self._X, D, dtype)
+            M[:k, k] = M[k, :k] = self._X.T @ D
+            M[k, k] = D.sum()
+            return M
+        half = np.sqrt(D)[:, None]
+        blocks = (
+            np.column_stack([half[rows] * block, half[rows]])
+            for rows, block in row_blocks(self._X, dtype)
+        )
+        return sum_of_squares(blocks, k + 1, dtype)
 
     def _solve(self, rhs: Floats) -> Floats:
         scale = self._scale.reshape(-1, *[1] * (rhs.ndim - 1))
@@ -251,10 +260,11 @@ class _Dual:
         self._Q = Q[penalised]
         self._fit_intercept, self._q0 = fit_intercept, intercept_curvature
         self._U = self._free_columns(X)
-        self._K = outer_gram(self._P, 1.0 / self._Q)
+        B = outer_gram(self._P, 1.0 / self._Q)
         if fit_intercept and intercept_curvature > 0:
-            self._K += 1.0 / intercept_curvature
-        B = self._S[:, None] * self._K * self._S
+            B += 1.0 / intercept_curvature
+        B *= self._S[:, None]
+        B *= self._S
         B[np.diag_indices_from(B)] += 1.0
         self._triangle = cholesky(B, "the penalised loss")
         self._eliminate_free_columns()
@@ -266,6 +276,19 @@ class _Dual:
             U = np.column_stack([U, np.ones(X.shape[0])])
         return U
 
+    def _kernel(self, V: Floats) -> Floats:
+        """KV for columns V, by products with X: K itself is not kept."""
+        if sparse.issparse(self._P) or self._P.dtype == V.dtype:
+            out = self._P @ ((self._P.T @ V) / self._Q[:, None])
+        else:
+            inner, out = np.zeros((self._P.shape[1], V.shape[1])), np.empty(V.shape)
+            for rows, block in row_blocks(self._P):
+                inner += block.T @ V[rows]
+            inner /= self._Q[:, None]
+            for rows, block in row_blocks(self._P):
+                out[rows] = block @ inner
+        return out + V.sum(axis=0) / self._q0 if self._fit_intercept and self._q0 > 0 else out
+
     def _solve_B(self, rhs: Floats) -> Floats:
         return self._triangle.solve(rhs)
 
@@ -273,7 +296,7 @@ class _Dual:
         SU = self._S[:, None] * self._U
         BSU = self._solve_B(SU)
         self._schur = cholesky(SU.T @ BSU, "the unpenalised coordinates")
-        self._R = self._U - self._K @ (self._S[:, None] * BSU)
+        self._R = self._U - self._kernel(self._S[:, None] * BSU)
 
     def leverages(self) -> Floats:
         half = self._schur.half_solve(self._R.T)
@@ -281,8 +304,8 @@ class _Dual:
 
     def smooth(self, V: Floats) -> Floats:
         S = self._S[:, None]
-        KV = self._K @ V
-        penalised = KV - self._K @ (S * self._solve_B(S * KV))
+        KV = self._kernel(V)
+        penalised = KV - self._kernel(S * self._solve_B(S * KV))
         return penalised + self._R @ self._schur.solve(self._R.T @ V)
 
     def _penalised_leverages(self) -> Floats:
@@ -292,9 +315,12 @@ class _Dual:
         small = self._D <= SMALL_CURVATURE * max(self._D.max(), np.finfo(float).tiny)
         h = (1.0 - diagonal_of_inverse) / np.where(small, 1.0, self._D)
         if small.any():
-            SK = self._S[:, None] * self._K[:, small]
-            half = self._triangle.half_solve(SK)
-            h[small] = np.diag(self._K)[small] - np.einsum("ij,ij->j", half, half)
+            rows = np.flatnonzero(small)
+            units = np.zeros((len(small), len(rows)))
+            units[rows, np.arange(len(rows))] = 1.0
+            K = self._kernel(units)
+            half = self._triangle.half_solve(self._S[:, None] * K)
+            h[small] = np.diag(K[small]) - np.einsum("ij,ij->j", half, half)
         return np.maximum(h, 0.0)
 
     def _solve_penalised(self, g: Floats, g0: float) -> tuple[Floats, float]:

@@ -37,9 +37,9 @@ from angcal.arrays import concatenate, namespace_of, on_host, placed_like
 # Columns at a time: products with so few cost hardly more than with one, and a large X, which comes
 # from memory, is read for twice as many at the same price.
 COLUMNS, MANY_COLUMNS, LARGE, SIGN_PROBES, MOST_ROWS = 8, 16, 1_000_000, 2, 64
-# How far γ may be off: by so much over √n it moves the curve by about a third of its error, which
+# How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
 # makes the answer worse by less than a tenth of a standard error.
-STEP_TOLERANCE = 0.5
+STEP_TOLERANCE = 0.6
 FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 1e-2, 5e-3, 150
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.15

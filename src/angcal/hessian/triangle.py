@@ -7,13 +7,14 @@ nearly all of the work and give both at once:
 
     M = [A ·; B C],  L = [L_A 0; B L_A⁻ᵀ  L_S],  L⁻¹ = [L_A⁻¹ 0; −L_S⁻¹(B L_A⁻ᵀ)L_A⁻¹  L_S⁻¹]
 
-with S = C − (B L_A⁻ᵀ)(B L_A⁻ᵀ)ᵀ. Larger ones go to SciPy, which saves copies of the matrix.
+with S = C − (B L_A⁻ᵀ)(B L_A⁻ᵀ)ᵀ. Larger ones go to SciPy, which sums, factorises and inverts in
+place: there is one square of that side, and never another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -32,34 +33,53 @@ class SingularHessianError(ValueError):
     """The penalised Hessian cannot be inverted: the fit is not unique."""
 
 
-@dataclass(frozen=True, eq=False)
 class Triangle:
-    """L, and L⁻¹ where it came along."""
+    """L of M = LLᵀ, or L⁻¹ where that came along or was asked for: a large one takes L's place."""
 
-    lower: Floats
-    inverse_if_known: Floats | None = None
+    def __init__(self, lower: Floats, inverse: Floats | None = None) -> None:
+        self._lower, self._inverse = lower, inverse
+        self.pivots = np.diag(lower).copy()
 
     def __len__(self) -> int:
-        return len(self.lower)
+        return len(self.pivots)
 
     @property
     def inverse(self) -> Floats:
-        """L⁻¹; a large one is not kept."""
-        if self.inverse_if_known is not None:
-            return self.inverse_if_known
-        return linalg.lapack.dtrtri(self.lower, lower=1)[0]
+        """L⁻¹."""
+        if self._inverse is None:
+            self._inverse = linalg.lapack.dtrtri(self._lower, lower=1, overwrite_c=1)[0]
+        return self._inverse
 
     def solve(self, rhs: Floats) -> Floats:
         """M⁻¹ applied to a vector or to columns."""
-        if self.inverse_if_known is not None:
-            return self.inverse_if_known.T @ (self.inverse_if_known @ rhs)
-        return linalg.cho_solve((self.lower, True), rhs, check_finite=False)
+        if self._inverse is not None:
+            return self._inverse.T @ (self._inverse @ rhs)
+        return linalg.cho_solve((self._lower, True), rhs, check_finite=False)
 
     def half_solve(self, rhs: Floats) -> Floats:
         """L⁻¹ applied to columns."""
-        if self.inverse_if_known is not None:
-            return self.inverse_if_known @ rhs
-        return linalg.solve_triangular(self.lower, rhs, lower=True, check_finite=False)
+        if self._inverse is not None:
+            return self._inverse @ rhs
+        return linalg.solve_triangular(self._lower, rhs, lower=True, check_finite=False)
+
+
+def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64) -> Floats:
+    """Σ YᵀY over blocks Y of rows, symmetric; a large one without a second matrix of its size."""
+    if side <= LARGEST_NUMPY_SIDE:
+        total = np.zeros((side, side), dtype=dtype)
+        for number, block in enumerate(blocks):
+            # YᵀY is recognised as symmetric and costs half of a general product.
+            product = block.T @ block
+            total = product if number == 0 else np.add(total, product, out=total)
+        return total
+    total = np.zeros((side, side), order="F")
+    for block in blocks:
+        total = linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=total, lower=1, overwrite_c=1)
+    for low, high in row_parts(side):
+        total[low:high, high:] = total[high:, low:high].T
+        corner = total[low:high, low:high]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+    return total
 
 
 def cholesky(matrix: Floats, meaning: str) -> Triangle:
@@ -71,7 +91,7 @@ def cholesky(matrix: Floats, meaning: str) -> Triangle:
     except np.linalg.LinAlgError:
         triangle = None
     if triangle is not None and len(triangle):
-        pivots = np.diag(triangle.lower)
+        pivots = triangle.pivots
         if not np.all(np.isfinite(pivots)) or np.any(pivots < smallest * norms):
             triangle = None
     if triangle is None:
@@ -85,6 +105,8 @@ def cholesky(matrix: Floats, meaning: str) -> Triangle:
 def _factorise(matrix: Floats) -> Triangle:
     if len(matrix) <= LARGEST_NUMPY_SIDE:
         return Triangle(*_by_halves(matrix))
+    # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
+    matrix = matrix if matrix.flags.f_contiguous else matrix.T
     return Triangle(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False))
 
 
