@@ -119,21 +119,35 @@ def test_results_name_no_host_and_no_folder(results):
     assert str(ROOT) not in text
     assert str(results) not in text
     machine = json.loads((results / "machine.json").read_text())
-    assert {"cpu", "cores", "memory_gib", "threads", "blas", "versions", "source", "date"} <= set(
+    assert {"cpu", "cores", "memory_gib", "threads", "blas", "versions", "sources", "date"} <= set(
         machine
     )
 
 
 def test_results_of_another_machine_are_not_added_to(tmp_path):
     machine = describe_machine(1)
-    Store(tmp_path, machine)
-    Store(tmp_path, machine | {"date": "another day"})
+    Store(tmp_path, machine, ["fit"])
+    Store(tmp_path, machine | {"date": "another day"}, ["fit"])
     with pytest.raises(ValueError, match=r"another cpu.*--fresh"):
-        Store(tmp_path, machine | {"cpu": "another"})
+        Store(tmp_path, machine | {"cpu": "another"}, ["fit"])
+
+
+def test_each_part_comes_from_one_state_of_the_source(tmp_path):
+    machine = describe_machine(1)
+    Store(tmp_path, machine, ["fit"]).add("fit", [{"case": "a", "wall": 1.0}])
+    later = machine | {"source": "later"}
+    Store(tmp_path, later, ["predict"]).add("predict", [{"case": "a", "wall": 1.0}])
+    with pytest.raises(ValueError, match=r"another source of fit.*--fresh"):
+        Store(tmp_path, later, ["fit"])
+    sources = json.loads((tmp_path / "machine.json").read_text())["sources"]
+    assert sources == {"fit": machine["source"], "predict": "later"}
+    run.forget(tmp_path, ["fit"])
+    assert [path.name for path in tmp_path.glob("*.csv")] == ["predict.csv"]
+    Store(tmp_path, later, ["fit"])
 
 
 def test_what_an_interrupted_run_left_of_a_case_is_replaced(tmp_path):
-    store = Store(tmp_path, describe_machine(1))
+    store = Store(tmp_path, describe_machine(1), ["fit"])
     store.add("fit", [{"case": "a", "wall": 1.0}, {"case": "b", "wall": 2.0}])
     store.add("fit", [{"case": "a", "wall": 3.0, "note": "more"}])
     assert store.has("fit", "a")
@@ -145,7 +159,7 @@ def test_what_an_interrupted_run_left_of_a_case_is_replaced(tmp_path):
 
 
 def test_growth_ends_where_the_fast_path_gave_up(tmp_path):
-    store = Store(tmp_path, describe_machine(1))
+    store = Store(tmp_path, describe_machine(1), ["fit"])
     store.add("growth", [{"case": "2e+03 ridge 0.5", "penalty": "ridge 0.5", "side": "dual"}])
     assert list(run.growth_tasks(TINY, store, 1)) == []
 

@@ -187,15 +187,15 @@ FULL = Selection(
     tuning_entries=2_000_000,
     # The penalty path has its own part, at larger sizes too.
     nested_entries=400_000,
-    exact_side=10_000,
+    exact_side=4000,
     hessian_side=2000,
     bandwidth_side=8000,
     draws=(
-        *((Case(800, 384, C), 40) for C in PENALTIES),
+        *((Case(800, 384, C), 20) for C in PENALTIES),
         *((Case(1000, 2000, C), 40) for C in PENALTIES),
-        *((Case(4000, 4000, C), 8) for C in PENALTIES),
-        *((Case(10_000, 2000, C), 8) for C in PENALTIES),
-        *((Case(100_000, 500, C), 8) for C in PENALTIES),
+        *((Case(4000, 4000, C), 6) for C in PENALTIES),
+        *((Case(10_000, 2000, C), 6) for C in PENALTIES),
+        *((Case(100_000, 500, C), 4) for C in PENALTIES),
     ),
 )
 

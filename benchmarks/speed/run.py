@@ -13,10 +13,9 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks import path
 from benchmarks.speed.accuracy import judge
 from benchmarks.speed.cases import FULL, QUICK, Case, Selection, make
 from benchmarks.speed.contenders import suited
@@ -28,10 +27,11 @@ from benchmarks.speed.memory import PARTS as MEMORY_PARTS
 from benchmarks.speed.memory import measure_apart
 from benchmarks.speed.predict import measure_predictions, predict_name
 from benchmarks.speed.stages import survey
-from benchmarks.speed.store import RESULTS, Store, describe_machine
+from benchmarks.speed.store import MACHINE, RESULTS, Store, describe_machine
 from threadpoolctl import threadpool_limits
 
-PATH_BENCHMARK = "benchmarks.path"
+# Files that a part leaves besides its own.
+BESIDE = {"fit": ("accuracy", "stages")}
 # One unit of work: the part it belongs to, its case, and a call that gives rows for each CSV.
 Task = tuple[str, str, Callable[[], dict[str, list[Row]]]]
 
@@ -105,19 +105,16 @@ def growth_tasks(selection: Selection, store: Store, threads: int) -> Iterator[T
 
 
 def path_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
-    """The penalty path: ``rows(quick)`` of benchmarks/path.py, where there is one."""
-    if find_spec(PATH_BENCHMARK) is None:
-        return
-    measure_path = getattr(import_module(PATH_BENCHMARK), "rows", None)
-    if measure_path is None:
-        print(f"{PATH_BENCHMARK} has no function rows(quick); left out")
-        return
+    """The penalty path, as benchmarks/path.py plans it."""
+    for name, scoring, draws in path.plan(quick=selection.name != "full"):
+        case = f"{name} by {scoring}"
 
-    def work() -> dict[str, list[Row]]:
-        rows = list(measure_path(quick=selection.name != "full"))
-        return {"path": [{"case": "path", **row} for row in rows]}
+        def work(
+            case: str = case, name: str = name, scoring: str = scoring, draws: int = draws
+        ) -> dict[str, list[Row]]:
+            return {"path": [{"case": case, **path.row(name, scoring, draws)}]}
 
-    yield "path", "path", work
+        yield "path", case, work
 
 
 PARTS: dict[str, Callable[[Selection, Store, int], Iterator[Task]]] = {
@@ -133,7 +130,7 @@ PARTS: dict[str, Callable[[Selection, Store, int], Iterator[Task]]] = {
 
 def run(selection: Selection, folder: Path, threads: int, only: Sequence[str] = ()) -> list[str]:
     """Run what is not there yet; the names of what the time limit left out."""
-    store = Store(folder, describe_machine(threads))
+    store = Store(folder, describe_machine(threads), list(only or PARTS))
     begin, left_out = time.monotonic(), []
     for part in only or PARTS:
         for kind, case, work in PARTS[part](selection, store, threads):
@@ -151,6 +148,16 @@ def run(selection: Selection, folder: Path, threads: int, only: Sequence[str] = 
     return left_out
 
 
+def forget(folder: Path, parts: Sequence[str]) -> None:
+    """Delete earlier results, all of them or those of some parts."""
+    if not parts:
+        for old in [*folder.glob("*.csv"), folder / MACHINE]:
+            old.unlink(missing_ok=True)
+    for part in parts:
+        for name in (part, *BESIDE.get(part, ())):
+            (folder / f"{name}.csv").unlink(missing_ok=True)
+
+
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -163,8 +170,7 @@ def main() -> None:
     selection = FULL if options.full else QUICK
     folder = options.out or RESULTS / selection.name
     if options.fresh:
-        for old in [*folder.glob("*.csv"), *folder.glob("*.json")]:
-            old.unlink()
+        forget(folder, options.only)
     left_out = run(selection, folder, options.threads, options.only)
     if left_out:
         print(f"Left out after {selection.minutes:g} minutes: {', '.join(left_out)}")

@@ -87,21 +87,29 @@ class Store:
     folder : Path
     machine : dict
         As from `describe_machine`; results of another machine are not added to.
+    parts : sequence of str
+        What is to be added to; each of them must come from one state of the source.
     """
 
-    def __init__(self, folder: Path, machine: Row) -> None:
+    def __init__(self, folder: Path, machine: Row, parts: Iterable[str]) -> None:
         self.folder = folder
         path = folder / MACHINE
-        if path.exists():
-            known = json.loads(path.read_text(encoding="utf-8"))
-            differing = sorted(k for k in machine if k != "date" and known.get(k) != machine[k])
-            if differing:
-                raise ValueError(
-                    f"The results in {folder.name} were made with another "
-                    f"{', '.join(differing)}; ratios must come from one run. Pass --fresh to "
-                    "replace them, or --out for another folder."
-                )
-        write_text(path, json.dumps(machine, indent=2) + "\n")
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        sources = dict(known.get("sources", {}))
+        begun = [part for part in parts if self._path(part).exists()]
+        differing = [f"source of {p}" for p in begun if sources.get(p) != machine["source"]]
+        if known:
+            fixed = [name for name in machine if name not in ("date", "source")]
+            differing += sorted(name for name in fixed if known.get(name) != machine[name])
+        if differing:
+            raise ValueError(
+                f"The results in {folder.name} were made with another {', '.join(differing)}; "
+                "ratios must come from one run. Pass --fresh to replace them, or --out for another "
+                "folder."
+            )
+        sources |= dict.fromkeys(parts, machine["source"])
+        about = {name: value for name, value in machine.items() if name != "source"}
+        write_text(path, json.dumps(about | {"sources": sources}, indent=2) + "\n")
 
     def _path(self, part: str) -> Path:
         return self.folder / f"{part}.csv"
