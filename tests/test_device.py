@@ -7,8 +7,15 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from angcal import AngularCalibratedClassifier, Logit
+from angcal import (
+    AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
+    Logit,
+    ScoreCalibratedClassifier,
+)
 from angcal.newton import RidgeLogistic
 from angcal.simulation import simulate
 
@@ -100,6 +107,8 @@ def test_without_dispatch_a_cpu_tensor_is_an_array(data):
     [
         (lambda X, y: (X[:, 0], y), "must be a matrix"),
         (lambda X, y: (X.to(torch.int64), y), "make it float32"),
+        (lambda X, y: (X.to(torch.float16), y), "make it float32"),
+        (lambda X, y: (X.to(torch.bfloat16), y), "make it float32"),
         (lambda X, y: (X / 0, y), "NaN or infinity"),
         (lambda X, y: (X, y[:-1]), "give one each"),
         (lambda X, y: (X, torch.zeros_like(y)), "one class"),
@@ -140,3 +149,64 @@ def test_newton_finds_scikit_learns_optimum(C, fit_intercept, shape):
     warm = problem.solve(cold.coef, cold.intercept, tol=1e-9)
     assert warm.newton_steps == 0
     assert problem.passes - before == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"observables": "exact"}, "observables='exact' is not possible"),
+        ({"angle": "observable"}, "angle='observable' is not possible"),
+        ({"polish": True}, "polish=True is not possible"),
+        ({"estimator": LogisticRegression(C=np.inf)}, "leaves no penalty"),
+    ],
+)
+def test_options_that_a_device_cannot_follow_are_named(data, dispatch, options, message):
+    with pytest.raises(ValueError, match=message):
+        AngularCalibratedClassifier(**{"estimator": MODEL, **options}).fit(*tensors(data))
+
+
+def test_a_pool_given_to_fit_is_refused(data, dispatch):
+    X, y = tensors(data)
+    with pytest.raises(ValueError, match="pool is not taken with tensors"):
+        AngularCalibratedClassifier(MODEL).fit(X, y, pool=data.X)
+
+
+def test_weights_must_be_finite(data, dispatch):
+    X, y = tensors(data)
+    weights = np.ones(len(y))
+    weights[0] = np.inf
+    with pytest.raises(ValueError, match="finite and positive"):
+        AngularCalibratedClassifier(MODEL).fit(X, y, sample_weight=weights)
+
+
+def test_the_scale_of_weights_does_not_end_a_fit_early(data, dispatch):
+    X, y = tensors(data)
+    n = len(y)
+    model = LogisticRegression(C=1.0 * n, tol=1e-6)
+    small = AngularCalibratedClassifier(model).fit(X, y, sample_weight=np.full(n, 1.0 / n))
+    host = LogisticRegression(C=1.0, tol=1e-8, max_iter=5000).fit(X.numpy(), y.numpy())
+    assert_allclose(small.coef_.numpy(), host.coef_, atol=2e-3 * np.abs(host.coef_).max())
+
+
+def test_classes_come_back_as_tensors_names_as_arrays(data, dispatch):
+    X, y = tensors(data)
+    found = AngularCalibratedClassifier(MODEL).fit(X, y)
+    classes = found.predict(X)
+    assert isinstance(classes, torch.Tensor)
+    assert classes.dtype == torch.int64
+    likely = found.predict_proba(X)[:, 1] > 0.5
+    assert torch.equal(classes, likely.to(torch.int64))
+    names = AngularCalibratedClassifier(MODEL).fit(X, np.array(["no", "yes"])[data.y])
+    assert set(names.predict(X)) == {"no", "yes"}
+
+
+def test_models_that_do_more_than_a_product_refuse_tensors(data, dispatch):
+    X, y = tensors(data)
+    rows = X.numpy()
+    scaled = AngularCalibratedClassifier(make_pipeline(StandardScaler(), MODEL)).fit(rows, data.y)
+    other = ScoreCalibratedClassifier(MODEL).fit(rows, data.y)
+    for model in (scaled, other):
+        with pytest.raises(TypeError, match="pass NumPy arrays"):
+            model.predict_proba(X)
+    with pytest.raises(TypeError, match="pass NumPy arrays"):
+        AngularLogisticRegressionCV().fit(X, y)

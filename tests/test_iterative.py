@@ -16,8 +16,8 @@ from angcal.hessian import (
     SampledHessian,
     factorize,
 )
+from angcal.hessian.block_cg import block_conjugate_gradients
 from angcal.hessian.exact import factorize_exactly
-from angcal.hessian.iterative import block_conjugate_gradients
 from angcal.observables import observe, remaining_curvature
 from angcal.simulation import simulate
 
@@ -47,6 +47,18 @@ def one_hot(n=1500, columns=15, levels=80, seed=0):
     X = sparse.hstack(blocks).tocsr()
     score = X @ rng.normal(size=X.shape[1])
     y = (rng.random(n) < 1 / (1 + np.exp(-(score - score.mean())))).astype(float)
+    start = LinearFit(X, y, np.ones(n), np.zeros(X.shape[1]), 0.0, Logistic(), Ridge(1 / n), True)
+    return minimize(start, tol=1e-6)
+
+
+def rare_flags(n=1500, common=180, rare=20, seed=0):
+    """Dense rows with flags of two or three rows each, standardised: a few rows reach very far."""
+    rng = np.random.default_rng(seed)
+    flags = (rng.random((n, rare)) < 2.0 / n).astype(float)
+    flags[np.arange(rare), np.arange(rare)] = 1.0
+    X = np.column_stack([rng.normal(size=(n, common)), (flags - flags.mean(0)) / flags.std(0)])
+    score = X @ rng.normal(size=common + rare) / np.sqrt(common + rare)
+    y = (rng.random(n) < 1 / (1 + np.exp(-3 * score))).astype(float)
     start = LinearFit(X, y, np.ones(n), np.zeros(X.shape[1]), 0.0, Logistic(), Ridge(1 / n), True)
     return minimize(start, tol=1e-6)
 
@@ -206,3 +218,73 @@ def test_a_fit_is_a_function_of_its_data():
     first, _ = both(CASES["wide"]())
     second, _ = both(CASES["wide"]())
     assert_allclose(first.leverages(), second.leverages(), rtol=0, atol=0)
+
+
+def test_rows_with_rare_flags_have_about_their_own_steps():
+    """The share of a flag's moment that is the row's own is left out: no step is off by much."""
+    fit = rare_flags()
+    iterative, exact = both(fit)
+    steps = [
+        h / remaining_curvature(h, fit.curvatures)
+        for h in (iterative.leverages(), exact.leverages())
+    ]
+    ratio = steps[0] / steps[1]
+    assert 0.7 < ratio.min() < ratio.max() < 1.4
+    assert abs(np.median(ratio) - 1.0) < 0.02
+
+
+@pytest.mark.parametrize("shape", [(240, 120), (160, 240)], ids=str)
+def test_the_stated_error_of_the_ratio_is_its_error(shape):
+    """z-scores over 40 draws: their rms is about one, and hardly any exceeds three."""
+    scores = []
+    for seed in range(40):
+        fit = problem(*shape, seed=seed)
+        iterative, exact = both(fit)
+        h = exact.leverages()
+        steps = h / remaining_curvature(h, fit.curvatures)
+        ratio = steps.sum() / iterative.sizes.sum()
+        survey = iterative.survey
+        scores.append((survey.ratio / ratio - 1.0) / survey.relative_error)
+    assert np.sqrt(np.mean(np.square(scores))) < 1.6
+    assert np.mean(np.abs(scores) > 3.0) < 0.08
+
+
+def test_rows_without_entries_are_no_sample():
+    fit = problem(400, 100, intercept=False)
+    X = fit.X.copy()
+    X[::3] = 0.0
+    iterative = IterativeHessian(X, fit.curvatures, np.full(100, 5.0), False, 0.0)
+    exact = factorize_exactly(X, fit.curvatures, np.full(100, 5.0), False, 0.0, np.arange(100), 100)
+    assert np.isfinite(iterative.survey.scatter)
+    assert_allclose(iterative.leverages()[::3], 0.0, atol=1e-12)
+    assert_allclose(iterative.leverages().sum(), exact.leverages().sum(), rtol=0.1)
+
+
+def test_what_single_precision_cannot_hold_is_factorised():
+    fit = problem(300, 80)
+    X = fit.X.copy()
+    X[:, 0] *= 1e25
+    found = factorize(X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
+    h = found.leverages()
+    assert found.side == "primal"
+    assert "factorised" in found.remark
+    assert np.all(np.isfinite(h))
+
+
+def test_a_factorisation_that_would_not_fit_is_not_begun(monkeypatch):
+    monkeypatch.setattr("angcal.hessian.choice.LARGEST_FACTORISED_SIDE", 50)
+    fit = problem(300, 80)
+    X = fit.X.copy()
+    X[:, 0] *= 1e25
+    found = factorize(X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
+    with pytest.raises(ValueError, match=r"cannot be sampled.*Strengthen the penalty"):
+        found.leverages()
+
+
+def test_a_tolerance_that_is_missed_is_remarked(monkeypatch):
+    monkeypatch.setattr("angcal.hessian.iterative.STEP_TOLERANCE", 1e-3)
+    fit = problem(700, 650)
+    found = factorize(fit.X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
+    assert found.remark == ""
+    found.leverages()
+    assert "common error of" in found.remark

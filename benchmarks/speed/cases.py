@@ -187,7 +187,7 @@ FULL = Selection(
     tuning_entries=2_000_000,
     # The penalty path has its own part, at larger sizes too.
     nested_entries=400_000,
-    exact_side=4000,
+    exact_side=10_000,
     hessian_side=2000,
     bandwidth_side=8000,
     draws=(

@@ -54,6 +54,7 @@ def survey(problem: Problem) -> Row:
     row: Row = {
         "case": problem.case.name,
         "side": model.observables_.side,
+        "remark": model.observables_.remark,
         "iterations": int(model.estimator_.n_iter_[0]),
         "passes": getattr(hessian, "passes", 0),
         "total": seconds.get("fit", float("nan")),

@@ -181,7 +181,8 @@ def floor_seconds(
     if stage["side"] == "randomised":
         ours = stage["passes"] * entries * (SINGLE + index) / (1e9 * rate("gemv", "float32"))
     else:
-        ours = exact_operations(n, d, stored is not None) / (1e9 * rate("gemm", "float64"))
+        precision = "float32" if "single" in str(stage.get("remark", "")) else "float64"
+        ours = exact_operations(n, d, stored is not None) / (1e9 * rate("gemm", precision))
     return base_floor, float(ours)
 
 

@@ -7,8 +7,7 @@ far along δ as J keeps falling; Xδ is at hand, so the search costs no further 
 may be those of NumPy, a sparse X, or tensors of an array library that follows the array API, on any
 device: all that is asked of X is ``X @ V``, ``X.T @ U`` and, for the scaling, its column moments.
 
-scikit-learn's solvers do the same job on the CPU. This one exists because it starts from a given
-point, which makes a path of penalties cheap, and because it runs where X is.
+scikit-learn's solvers do the same job on the CPU. This one exists because it runs where X is.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Solution:
     scores : array
         Xŵ + b̂.
     gradient : float
-        Largest entry of |∇J| in absolute value, over n: comparable to scikit-learn's ``tol``.
+        Largest entry of |∇J| over Σω: comparable to scikit-learn's ``tol``.
     newton_steps, passes : int
         Steps, and products with X or its transpose.
     """
@@ -99,7 +98,7 @@ class RidgeLogistic:
 
     def solve(self, coef: Any = None, intercept: float = 0.0, *, tol: float = 1e-4) -> Solution:
         """Minimise J from a starting point until the mean gradient is at most ``tol``."""
-        xp, n = self.xp, self.labels.shape[0]
+        xp, total = self.xp, float(self.xp.sum(self.weights))
         w = xp.zeros_like(self.moments) if coef is None else coef
         b = float(intercept)
         u = xp.zeros_like(self.labels) + b if coef is None else self.forward(w) + b
@@ -110,7 +109,7 @@ class RidgeLogistic:
             residual = self.weights * (p - self.labels)
             gradient = self.backward(residual) + self.strength * w
             gradient_b = float(xp.sum(residual)) if self.fit_intercept else 0.0
-            size = max(float(xp.max(xp.abs(gradient))), abs(gradient_b)) / n
+            size = max(float(xp.max(xp.abs(gradient))), abs(gradient_b)) / total
             first = size if first is None else first
             if size <= tol or steps == MOST_NEWTON_STEPS:
                 break

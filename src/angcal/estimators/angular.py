@@ -87,7 +87,10 @@ class AngularCalibratedClassifier(OneFitCalibrator):
     coef_, intercept_ : ŵ and b̂ as used, after polishing if asked for
     distance_to_optimum_ : float
         How far the base model's scores were from those of its optimum, as a share of their
-        standard deviation; NaN where all weights are zero.
+        standard deviation; NaN where all weights are zero, and for tensors, whose solver warns
+        if it misses the model's ``tol``.
+    passes_ : int
+        Products with X that a fit on a device took; for tensors only.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     Notes
@@ -166,6 +169,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         self._check_options()
         self._check_observables()
         if on_device(X):
+            self._refuse_on_device(pool)
             return self._fit_on_device(X, y, sample_weight, link, known)
         X, labels, weights = self._validate(X, y, sample_weight)
         self._fit_base(X, labels, weights, weighted=sample_weight is not None)
@@ -188,16 +192,27 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         self.curve_ = result.curve
         return self
 
+    def _refuse_on_device(self, pool: Any) -> None:
+        """Name an option that a fit on a device cannot follow."""
+        given = {name: getattr(self, name) for name in ("covariance", "pool", "sign_holdout")}
+        given["pool"] = given["pool"] if pool is None else pool
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is not taken with tensors; leave it None, or pass NumPy arrays."
+                )
+        fixed = {"observables": "exact", "angle": "observable", "polish": True}
+        for name, value in fixed.items():
+            if isinstance(getattr(self, name), type(value)) and getattr(self, name) == value:
+                raise ValueError(
+                    f"{name}={value!r} is not possible with tensors; leave its default, or pass "
+                    "NumPy arrays."
+                )
+
     def _fit_on_device(
         self, X: Any, y: Any, sample_weight: Any, link: Link, known: bool
     ) -> AngularCalibratedClassifier:
         """As `fit`, for a tensor: the base model is fitted and surveyed where X is."""
-        unused = ("covariance", "pool", "sign_holdout")
-        given = [name for name in unused if getattr(self, name) is not None]
-        if given:
-            raise ValueError(
-                f"{given[0]} is not taken with tensors; leave it None, or pass NumPy arrays."
-            )
         check_tensor(X)
         labels, weights = self._validate_targets(X, y, sample_weight)
         model = self._model()
@@ -214,6 +229,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         self.estimator_.classes_ = self.classes_
         self.estimator_.n_iter_ = np.array([found.newton_steps])
         self.observables_, self.passes_ = found.observables, found.passes
+        self.distance_to_optimum_ = np.nan
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
         return self
@@ -227,8 +243,11 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         weights = np.ones(len(labels))
         if sample_weight is not None:
             weights = on_host(sample_weight)
-            if weights.shape != labels.shape or not np.all(weights > 0):
-                raise ValueError("sample_weight must be positive, one per row of X, for tensors.")
+            usable = weights.shape == labels.shape and np.all(np.isfinite(weights) & (weights > 0))
+            if not usable:
+                raise ValueError(
+                    "sample_weight must be finite and positive, one per row of X, for tensors."
+                )
         self._require_rows_and_classes(labels)
         return labels, weights
 

@@ -8,11 +8,13 @@ gathered scores in milliseconds.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
@@ -26,6 +28,7 @@ from angcal.penalties import Ridge
 from angcal.prediction import CalibratedCurve, ConstantCurve
 
 BLOCK_ENTRIES = 1 << 28
+LARGEST_EXCESS = 10.0
 
 
 def on_device(X: Any) -> bool:
@@ -38,7 +41,7 @@ def check_tensor(X: Any, n_features: int | None = None) -> None:
     xp = namespace_of(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
-    if not xp.isdtype(X.dtype, "real floating"):
+    if X.dtype not in (xp.float32, xp.float64):
         raise ValueError(f"X has the type {X.dtype}; make it float32 or float64.")
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the fit was made with {n_features}.")
@@ -59,6 +62,11 @@ def ridge_strength(model: Any) -> float:
         raise TypeError(
             f"estimator={model!r} cannot be fitted on a device; use LogisticRegression with its "
             "ridge penalty, or pass NumPy arrays."
+        )
+    if not np.isfinite(model.C):
+        raise ValueError(
+            f"C={model.C} leaves no penalty, which a fit on a device needs; pass a finite C, or "
+            "NumPy arrays."
         )
     return 1.0 / float(model.C)
 
@@ -93,6 +101,14 @@ def fit_tensor(X: Any, labels: Floats, weights: Floats, model: LogisticRegressio
         X, placed_like(labels, X), placed_like(weights, X), strength, bool(model.fit_intercept)
     )
     solution = problem.solve(tol=model.tol)
+    # Rounding of single precision alone can keep a gradient somewhat above a small tol.
+    if solution.gradient > LARGEST_EXCESS * model.tol:
+        warnings.warn(
+            f"The fit stopped at a gradient of {solution.gradient:.1e}, above tol={model.tol:g}; "
+            "raise tol, strengthen the penalty, or pass a tensor of type float64.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
     total = float(weights.sum())
     fit = LinearFit(
         X=X,
@@ -139,6 +155,15 @@ def probabilities(curve: CalibratedCurve | ConstantCurve, scores: Any) -> Any:
     xp = namespace_of(scores)
     positive = _positive(curve, scores, xp)
     return xp.stack([1.0 - positive, positive], axis=1)
+
+
+def classes_on_device(classes: np.ndarray, likely: Any) -> Any:
+    """The class of each row: a tensor where classes are numbers, names as a NumPy array."""
+    if classes.dtype.kind not in "iufb":
+        return classes[on_host(likely).astype(int)]
+    xp = namespace_of(likely)
+    both = xp.asarray(classes, device=likely.device)
+    return xp.where(likely, both[1], both[0])
 
 
 def _positive(curve: CalibratedCurve | ConstantCurve, scores: Any, xp: Any) -> Any:

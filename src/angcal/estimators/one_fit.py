@@ -22,10 +22,11 @@ from sklearn.utils.validation import (
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like, product
-from angcal.estimators.device import check_tensor, on_device, probabilities
+from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
 from angcal.estimators.targets import encode_binary
 from angcal.fitting import LinearFit, check_separable, minimize
 from angcal.observables import Observables
+from angcal.prediction import CalibratedCurve, ConstantCurve
 from angcal.reading import LinearHead, read_fitted, unwrap
 from angcal.threads import side_pools_at_rest
 
@@ -217,8 +218,7 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The class whose calibrated probability is larger."""
         if on_device(X):
-            likely = on_host(self._probabilities_on_device(X)[:, 1]) > 0.5
-            return self.classes_[likely.astype(int)]
+            return classes_on_device(self.classes_, self._probabilities_on_device(X)[:, 1] > 0.5)
         # Before classes_ is looked up: it does not exist either on an unfitted model.
         likely = self._positive(X) > 0.5
         return self.classes_[likely.astype(int)]
@@ -226,6 +226,11 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
     def _probabilities_on_device(self, X: Any) -> Any:
         """As `predict_proba`, a tensor where X is one."""
         check_is_fitted(self, "curve_")
+        if self._takes_raw_rows() or not isinstance(self.curve_, CalibratedCurve | ConstantCurve):
+            raise TypeError(
+                f"{type(self).__name__} with a pipeline or another curve than the angular one does "
+                "not take tensors; pass NumPy arrays."
+            )
         check_tensor(X, self.n_features_in_)
         coef = placed_like(on_host(self.coef_), X)[0, :]
         return probabilities(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
@@ -273,11 +278,22 @@ def warn_about_repeats(X: Matrix, observables: Observables) -> None:
 
 
 def _fit_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
-    # Other solvers factorise matrices with SciPy and have use for all of its threads.
-    if isinstance(model, LogisticRegression) and model.solver == "lbfgs":
+    if _leaves_scipy_idle(model):
         with side_pools_at_rest():
             return _fit_weighted_clone(model, X, y, sample_weight)
     return _fit_weighted_clone(model, X, y, sample_weight)
+
+
+def _leaves_scipy_idle(model: Any) -> bool:
+    """Whether a fit asks nothing heavy of SciPy: L-BFGS, perhaps behind scalers and encoders.
+
+    Other solvers and transformers factorise matrices with SciPy and have use for all its threads.
+    """
+    if isinstance(model, Pipeline):
+        front = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+        light = all(type(step).__module__.startswith("sklearn.preprocessing") for step in front)
+        return light and _leaves_scipy_idle(model.steps[-1][1])
+    return isinstance(model, LogisticRegression) and model.solver == "lbfgs"
 
 
 def _fit_weighted_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:

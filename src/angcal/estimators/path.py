@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from angcal._typing import Floats, Matrix
 from angcal.calibration import Options, calibrate
 from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unlike
+from angcal.estimators.device import on_device
 from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
 from angcal.fitting import LinearFit, minimize
 from angcal.losses import Logistic
@@ -139,6 +140,11 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         -------
         self
         """
+        if on_device(X):
+            raise TypeError(
+                "AngularLogisticRegressionCV does not take tensors; pass NumPy arrays, or fit one "
+                "penalty with AngularCalibratedClassifier(LogisticRegression(C=...))."
+            )
         link, known = self._resolve_link()
         self._check_options()
         self._check_observables()

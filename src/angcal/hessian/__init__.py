@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from angcal.hessian.block_cg import NotConvergedError
 from angcal.hessian.choice import SMALLEST_RANDOMISED_SIDE, SampledHessian, factorize
 from angcal.hessian.exact import (
     BLOCK_ENTRIES,
@@ -11,7 +12,7 @@ from angcal.hessian.exact import (
     row_blocks,
     weighted_gram,
 )
-from angcal.hessian.iterative import IterativeHessian, NotConvergedError, Survey
+from angcal.hessian.iterative import IterativeHessian, Survey
 
 __all__ = [
     "BLOCK_ENTRIES",

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats, Matrix
+from angcal.hessian.block_cg import NotConvergedError
 from angcal.hessian.exact import PenalizedHessian, factorize_exactly
-from angcal.hessian.iterative import IterativeHessian, NotConvergedError
+from angcal.hessian.iterative import IterativeHessian
 
 # Where the smaller side of X is shorter, a factorisation costs no more than the passes it saves;
 # a long other side makes it dearer.
 SMALLEST_RANDOMISED_SIDE, SMALLEST_SIDE_OF_MANY, MANY_ENTRIES = 600, 300, 5_000_000
+# Beyond this side (13 GB) a factorisation is not begun unasked, where sampling fails.
+LARGEST_FACTORISED_SIDE = 40_000
 
 
 class SampledHessian:
@@ -22,7 +25,7 @@ class SampledHessian:
     def __init__(self, iterative: IterativeHessian, exact: Callable[[], PenalizedHessian]) -> None:
         self._iterative, self._make_exact = iterative, exact
         self._exact: PenalizedHessian | None = None
-        self.remark = ""
+        self._why_exact = ""
 
     def _try(self, use: Callable[[IterativeHessian], Any]) -> Any:
         if self._exact is not None:
@@ -30,9 +33,29 @@ class SampledHessian:
         try:
             return use(self._iterative)
         except NotConvergedError as error:
-            self.remark = f"factorised, as {error}"
+            self._require_affordable(error)
+            self._why_exact = f"factorised, as {error}"
             self._exact = self._make_exact()
             return None
+
+    def _require_affordable(self, error: NotConvergedError) -> None:
+        side = min(self._iterative.shape)
+        if side > LARGEST_FACTORISED_SIDE:
+            raise ValueError(
+                f"The leverages cannot be sampled: {error}; and a factorisation of side {side} "
+                f"would take {8 * side**2 / 1e9:.0f} GB. Strengthen the penalty, scale the columns "
+                "alike, or reduce X to fewer rows or columns."
+            ) from error
+
+    @property
+    def remark(self) -> str:
+        """What a reader should know of how the leverages were come by."""
+        if self._exact is not None or not self._iterative.is_surveyed:
+            return self._why_exact
+        reached = self._iterative.survey.relative_error
+        if reached <= self._iterative.tolerance:
+            return ""
+        return f"sampled rows leave the leverages a common error of {reached:.1%}"
 
     @property
     def side(self) -> str:
@@ -97,8 +120,8 @@ def factorize(
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
     method : {"exact", "randomised", "auto"}, default="exact"
-        "randomised" needs products with X only (:mod:`angcal.iterative`) and a penalty on every
-        column; "auto" takes it where it is possible and the smaller side of X is large, and
+        "randomised" needs products with X only (:mod:`angcal.hessian.iterative`) and a penalty on
+        every column; "auto" takes it where it is possible and the smaller side of X is large, and
         factorises a small well-conditioned matrix in single precision.
     """
     n, d = X.shape

@@ -83,10 +83,10 @@ class PenalizedHessian:
 
     side: str
     engine: Any
+    remark: str = ""
 
     # An exact factorisation has nothing to add to this.
     relative_error: ClassVar[float] = 0.0
-    remark: ClassVar[str] = ""
 
     def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
         """Ĥ applied to a gradient: (w part, intercept part); inactive coordinates get 0."""
@@ -143,7 +143,8 @@ def factorize_exactly(
         return PenalizedHessian("dual", _Dual(*common))
     if single and len(columns) < LARGEST_NUMPY_SIDE:
         try:
-            return PenalizedHessian("primal", _Primal(*common, dtype=np.float32))
+            engine = _Primal(*common, dtype=np.float32)
+            return PenalizedHessian("primal", engine, "factorised in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
     return PenalizedHessian("primal", _Primal(*common))

@@ -3,11 +3,11 @@ r"""Ĥ = (X̃ᵀDX̃ + Q)⁻¹ by products with X alone: no matrix of size n × 
 Every γ_i = h_i/(1 − h_iD_i) is a quadratic form of row i, and rows of one design have much the same
 one, up to their size. So a few sampled rows tell all:
 
-    γ_i = ρ·q_i,   q_i = Σ_j x̃_ij²/m_j,   m_j = Σ_i D_i x̃_ij² + Q_j
+    γ_i = ρ·q_i,   q_i = Σ_j x̃_ij²/(m_j − D_i x̃_ij²),   m_j = Σ_i D_i x̃_ij² + Q_j
 
-q_i, the form with the Hessian's diagonal in place of the Hessian, costs one pass over X and follows
-rows of unequal length; for sparse X row i is left out of m_j, which matters in rare columns. ρ has
-two sources, weighed by their variances:
+q_i, the form with the Hessian's diagonal in place of the Hessian (:mod:`angcal.hessian.row_sizes`),
+costs two passes over X and follows rows of unequal length. ρ has two sources, weighed by their
+variances:
 
 - sampled rows, spread evenly over the sizes q_i: Ĥx_i by conjugate gradients gives their γ_i
   exactly. The error is the scatter of γ_i/q_i over √(number of rows).
@@ -23,7 +23,6 @@ vectors of length n and d.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,28 +32,27 @@ from scipy import sparse
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import concatenate, namespace_of, on_host, placed_like
+from angcal.hessian.block_cg import NotConvergedError, block_conjugate_gradients
+from angcal.hessian.row_sizes import column_squares, row_sizes
 
 # Columns at a time: products with so few cost hardly more than with one, and a large X, which comes
-# from memory, is read for twice as many at the same price.
-COLUMNS, MANY_COLUMNS, LARGE, SIGN_PROBES, MOST_ROWS = 8, 16, 1_000_000, 2, 64
+# from memory, is read for some more at the same price.
+COLUMNS, MANY_COLUMNS, LARGE, SIGN_PROBES, MOST_ROWS = 12, 16, 1_000_000, 2, 64
 # How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
 # makes the answer worse by less than a tenth of a standard error.
 STEP_TOLERANCE = 0.6
-FORM_TOLERANCE, STEP_FORM_TOLERANCE, MOST_STEPS = 1e-2, 5e-3, 150
+FORM_TOLERANCE, STEP_FORM_TOLERANCE = 1e-2, 5e-3
+# What is left of a form's error after its rest was extrapolated, about.
+UNFINISHED = 2e-3
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
 LARGEST_SCATTER = 0.15
-MOMENT_ROWS, CANDIDATES = 512, 4096
+FEWEST_ROWS, CANDIDATES = 4, 4096
+# How many times that scatter the row of the largest size may be off.
+FARTHEST_SCATTERS = 4.0
 # Newton steps towards the ratio that a trace implies, and how far on a log scale it is looked for.
 MOST_ROOT_STEPS, ROOT_TOLERANCE, FARTHEST_RATIO = 20, 1e-6, 3.0
-BLOCK_ENTRIES, DEVICE_BLOCKS = 4_000_000, 64
-# Columns whose scales differ by less than this share are taken as of one scale.
-EVEN_COLUMNS = 0.5
 WIDE = 32_768
 SEED = 20_250_915
-
-
-class NotConvergedError(RuntimeError):
-    """Conjugate gradients did not converge, or row sizes do not explain the leverages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +108,8 @@ class IterativeHessian:
         self._xp = namespace_of(X)
         # One copy in single precision serves all passes: half the bytes of X, half the time. X that
         # is in single precision already, or on a device, is taken as it is.
-        self._X = X.astype(np.float32, copy=False) if self._xp is np else X
+        with np.errstate(over="ignore"):
+            self._X = X.astype(np.float32, copy=False) if self._xp is np else X
         self._XT = self._X.T
         # Which of the two equal products is faster on a GPU was measured: narrow X, the transposed.
         self._transposed = self._xp is not np and self._d < WIDE
@@ -145,30 +144,18 @@ class IterativeHessian:
         return self._backward(self._weights * self._forward(V)) + self._strength * V
 
     @cached_property
+    def _columns(self) -> tuple[Floats, Floats]:
+        self.passes += 1
+        return column_squares(self._X, self._D)
+
+    @cached_property
     def _diagonal(self) -> Floats:
-        """m_j, from a sample of rows where X is dense: a preconditioner need not be exact."""
-        if sparse.issparse(self._X):
-            moments = np.asarray(self._X.multiply(self._X).T @ self._D, dtype=np.float64)
-        else:
-            rows = np.random.default_rng(SEED).permutation(self._n)[:MOMENT_ROWS]
-            share = self._D[rows].sum() / max(self._D.sum(), np.finfo(float).tiny)
-            sample = self._rows(rows)
-            moments = on_host((sample * sample).T @ self._placed(self._D[rows]))
-            moments = moments / max(share, 1e-30)
+        """m_j."""
+        moments, _ = self._columns
         if self._intercept:
             moments = np.append(moments, self._D.sum())
         diagonal = moments + self._Q
         return np.where(diagonal > 0, diagonal, 1.0)
-
-    def _row_sizes(self, slopes: Floats) -> Floats:
-        """Σ_j x_ij²·slopes_j of dense rows."""
-        if self._xp is not np and np.ptp(slopes) < EVEN_COLUMNS * slopes.mean():
-            # A norm reads X once; squares of X are written and read again.
-            return slopes.mean() * on_host(self._xp.linalg.vector_norm(self._X, axis=1)) ** 2
-        placed = self._placed(slopes)
-        width = max(1, BLOCK_ENTRIES // max(self._d, 1)) * (1 if self._xp is np else DEVICE_BLOCKS)
-        parts = (self._X[i : i + width, :] for i in range(0, self._n, width))
-        return np.concatenate([on_host((part * part) @ placed) for part in parts])
 
     def _rows(self, rows: np.ndarray) -> Any:
         """Dense rows of X."""
@@ -179,14 +166,25 @@ class IterativeHessian:
 
     @cached_property
     def sizes(self) -> Floats:
-        """q_i = Σ_j x̃_ij²/m_j."""
-        slopes = 1.0 / self._diagonal[: self._d]
+        """q_i = Σ_j x̃_ij²/(m_j − D_i x̃_ij²)."""
         self.passes += 1
-        if sparse.issparse(self._X):
-            q = sparse_row_sizes(self._X, self._diagonal, self._D)
-        else:
-            q = self._row_sizes(slopes)
+        q = row_sizes(self._X, self._diagonal[: self._d], self._columns[1], self._D)
         return q + (1.0 / self._diagonal[-1] if self._intercept else 0.0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of X."""
+        return self._n, self._d
+
+    @property
+    def tolerance(self) -> float:
+        """The error of ρ, as a share of it, that rows are sampled for."""
+        return STEP_TOLERANCE / float(np.sqrt(self._n))
+
+    @property
+    def is_surveyed(self) -> bool:
+        """Whether rows have been sampled."""
+        return "survey" in self.__dict__
 
     # -- what is asked of it -------------------------------------------------------------------
 
@@ -198,7 +196,7 @@ class IterativeHessian:
     def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
         """Ĥ applied to a gradient, roughly; the first call shares its passes with the survey."""
         rhs = np.append(coef_part, intercept_part) if self._intercept else coef_part
-        if "survey" in self.__dict__:
+        if self.is_surveyed:
             scale = float(np.abs(rhs).max()) or 1.0
             column = self._placed(rhs / scale)[:, None]
             W, _ = block_conjugate_gradients(
@@ -227,50 +225,83 @@ class IterativeHessian:
     # -- the survey ----------------------------------------------------------------------------
 
     def _run_survey(self, rhs: Floats | None) -> tuple[Survey, Floats]:
-        rng = np.random.default_rng(SEED)
+        # What overflows in single precision ends as NaN, and NaN in the exact path.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return self._sample(rhs)
+
+    def _sample(self, rhs: Floats | None) -> tuple[Survey, Floats]:
+        rng, start = np.random.default_rng(SEED), self.passes
         candidates = rng.permutation(self._n)[:CANDIDATES]
-        order = candidates[np.argsort(self.sizes[candidates], kind="stable")]
-        start = self.passes
+        # A row without entries has no form to be told.
+        candidates = candidates[self.sizes[candidates] > 0]
+        if len(candidates) < FEWEST_ROWS:
+            raise NotConvergedError("hardly any row has an entry")
+        # In per cent, so that rounding, on whatever device, does not choose other rows.
+        per_cent = np.round(100.0 * np.log(self.sizes[candidates]))
+        order = candidates[np.argsort(per_cent, kind="stable")]
         rows, forms, solutions = np.empty(0, dtype=np.intp), np.empty(0), []
-        trace, step = None, np.zeros(len(self._Q))
         scale = 1.0 if rhs is None else float(np.abs(rhs).max()) or 1.0
         while True:
             first = not len(rows)
+            many = MANY_COLUMNS if self._n * self._d > LARGE else COLUMNS
             # A place is kept for a gradient, so that the rows do not depend on there being one.
-            spare = 1 + (SIGN_PROBES if self._n > self._d else 0)
-            columns_at_once = MANY_COLUMNS if self._n * self._d > LARGE else COLUMNS
-            count = columns_at_once - spare if first else columns_at_once
-            fresh = _spread_rows(order, count, rng, taken=rows)
+            spare = 2 + (SIGN_PROBES if self._n > self._d else 0)
+            fresh = _spread_rows(order, many - spare if first else many, rng, taken=rows)
+            # The row that reaches farthest is no sample: it only shows whether sizes tell.
+            farthest = [int(np.argmax(self.sizes))] if first else []
             extra = self._extra_columns(rng, rhs, scale) if first else []
-            columns = [self._row_columns(fresh), *extra]
-            tolerances = np.full(sum(part.shape[1] for part in columns), FORM_TOLERANCE)
-            if first and rhs is not None:
-                tolerances[-1] = STEP_FORM_TOLERANCE
-            W, reached = block_conjugate_gradients(
-                self._apply,
-                concatenate(columns, self._xp, axis=1),
-                self._inverse_diagonal,
-                tolerances,
-            )
+            columns = [self._row_columns(np.append(fresh, farthest).astype(np.intp)), *extra]
+            W, reached = self._solve_columns(columns, exact_last=first and rhs is not None)
             k = len(fresh)
             rows, forms = np.append(rows, fresh), np.append(forms, reached[:k])
             solutions.append(W[:, :k])
-            if first and self._n > self._d:
-                trace = reached[k : k + SIGN_PROBES]
-            if first and rhs is not None:
-                step = on_host(W[:, -1]) * scale
+            if first:
+                far = float(reached[k])
+                trace = self._trace(W[:, k + 1 :], reached[k + 1 :])
+                step = np.zeros(len(self._Q)) if rhs is None else on_host(W[:, -1]) * scale
             ratio, error, scatter = self._ratio(rows, forms, trace)
-            enough = error <= STEP_TOLERANCE / np.sqrt(self._n)
-            if enough or len(rows) >= min(MOST_ROWS, self._n // 2):
+            if error <= self.tolerance or len(rows) >= min(MOST_ROWS, self._n // 2):
                 break
-        if scatter > LARGEST_SCATTER:
-            raise NotConvergedError(
-                f"leverages are not told by the size of their rows (they scatter by {scatter:.0%})"
-            )
+        self._require_told(scatter, far, int(np.argmax(self.sizes)), ratio)
         found = concatenate(solutions, self._xp, axis=1)
         strength = self._coupling_strength(rows, forms, found, ratio)
         passes = self.passes - start
         return Survey(ratio, error, scatter, rows, forms, strength, passes), step
+
+    def _solve_columns(self, columns: list[Any], exact_last: bool) -> tuple[Any, Floats]:
+        tolerances = np.full(sum(part.shape[1] for part in columns), FORM_TOLERANCE)
+        if exact_last:
+            tolerances[-1] = STEP_FORM_TOLERANCE
+        block = concatenate(columns, self._xp, axis=1)
+        return block_conjugate_gradients(self._apply, block, self._inverse_diagonal, tolerances)
+
+    def _require_told(self, scatter: float, far: float, farthest: int, ratio: float) -> None:
+        """Raise unless the rows' sizes explain their forms; NaN explains nothing."""
+        if not scatter <= LARGEST_SCATTER:
+            raise NotConvergedError(
+                f"leverages are not told by the size of their rows (they scatter by {scatter:.0%})"
+            )
+        step = far / max(1.0 - far * self._D[farthest], np.finfo(float).eps)
+        off = abs(step / (ratio * self.sizes[farthest]) - 1.0)
+        if not off <= FARTHEST_SCATTERS * LARGEST_SCATTER:
+            raise NotConvergedError(
+                f"the row of the largest size has a leverage that is off by {off:.0%}"
+            )
+
+    def _trace(self, W: Any, forms: Floats) -> tuple[float, float] | None:
+        """Tr(QĤ) by sign probes z, and its standard error.
+
+        With A = Q^½ĤQ^½, Var zᵀAz = 2(‖A‖² − Σ A_jj²) ≤ 2(‖Az‖² − (zᵀAz)²/dim) in expectation, as
+        E‖Az‖² = ‖A‖² and Σ A_jj² ≥ (Σ A_jj)²/dim: one probe tells its own error.
+        """
+        if self._n <= self._d:
+            return None
+        images = W[:, :SIGN_PROBES]
+        lengths = on_host(self._xp.sum(self._strength * images * images, axis=0))
+        forms = forms[:SIGN_PROBES]
+        variance = 2.0 * np.maximum(lengths - forms**2 / len(self._Q), 0.0)
+        sampling = np.sqrt(variance.mean() / SIGN_PROBES)
+        return float(forms.mean()), float(np.hypot(sampling, UNFINISHED * forms.mean()))
 
     def _extra_columns(
         self, rng: np.random.Generator, rhs: Floats | None, scale: float
@@ -291,28 +322,33 @@ class IterativeHessian:
         return columns
 
     def _ratio(
-        self, rows: np.ndarray, forms: Floats, trace: Floats | None
+        self, rows: np.ndarray, forms: Floats, trace: tuple[float, float] | None
     ) -> tuple[float, float, float]:
         """ρ, its relative standard error, and the scatter of γ_i/(ρq_i)."""
         curvature, q = self._D[rows], self.sizes[rows]
         steps = forms / np.maximum(1.0 - forms * curvature, np.finfo(float).eps)
         by_rows = float(steps.sum() / q.sum())
         residual = steps - by_rows * q
-        error = float(residual.std(ddof=1) / np.sqrt(len(rows)) / (by_rows * q.mean()))
+        # The variance of so few is itself uncertain: Student's law is that much wider.
+        student = np.sqrt((len(rows) - 1) / max(len(rows) - 3, 1))
+        error = float(student * residual.std(ddof=1) / np.sqrt(len(rows)) / (by_rows * q.mean()))
         scatter = float(np.std(steps / (by_rows * q), ddof=1))
         if trace is None:
             return by_rows, error, scatter
-        by_trace, trace_error = self._ratio_by_trace(trace, by_rows)
+        by_trace, trace_error = self._ratio_by_trace(*trace, by_rows)
+        if not np.isfinite(trace_error):
+            return by_rows, error, scatter
+        # df is a concave sum over rows: their scatter about ρq_i lowers it in second order.
+        trace_error = float(np.hypot(trace_error, scatter**2))
         weights = np.array([1.0 / max(e, 1e-5) ** 2 for e in (error, trace_error)])
         weights /= weights.sum()
         ratio = float(weights @ [by_rows, by_trace])
         return ratio, float(np.sqrt(weights**2 @ [error**2, trace_error**2])), scatter
 
-    def _ratio_by_trace(self, trace: Floats, guess: float) -> tuple[float, float]:
+    def _ratio_by_trace(self, trace: float, spread: float, guess: float) -> tuple[float, float]:
         """ρ with Σ ρq_iD_i/(1 + ρq_iD_i) = dim − Tr(QĤ), and its relative error."""
         reach = self.sizes * self._D
-        df = float(np.clip(len(self._Q) - trace.mean(), 1e-9, None))
-        spread = float(trace.std(ddof=1)) / np.sqrt(len(trace))
+        df = max(len(self._Q) - trace, 1e-9)
         log_ratio = np.log(guess)
         for _ in range(MOST_ROOT_STEPS):
             part = np.exp(log_ratio) * reach
@@ -338,15 +374,6 @@ class IterativeHessian:
         return float((np.maximum(sums, 0.0) / own**2).sum() / (forms / own).sum())
 
 
-def sparse_row_sizes(X: Matrix, diagonal: Floats, D: Floats) -> Floats:
-    """Σ_j x_ij²/(m_j − D_i x_ij²), as most of a rare column's m_j may be row i's own share."""
-    rows = X.tocsr()
-    number = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    squares = rows.data.astype(np.float64) ** 2
-    others = diagonal[rows.indices] - D[number] * squares
-    return np.bincount(number, squares / others, minlength=rows.shape[0]).astype(np.float64)
-
-
 def _spread_rows(
     order: np.ndarray, count: int, rng: np.random.Generator, taken: np.ndarray
 ) -> np.ndarray:
@@ -354,54 +381,3 @@ def _spread_rows(
     n = len(order)
     places = ((np.arange(count) + rng.random()) * n / count).astype(np.intp) % n
     return np.setdiff1d(order[places], taken)
-
-
-def block_conjugate_gradients(
-    apply: Callable[[Any], Any], rhs: Any, inverse_diagonal: Any, tolerances: Floats
-) -> tuple[Any, Floats]:
-    """(W, bᵀM⁻¹b) with MW = B for every column b of B, preconditioned by the diagonal.
-
-    Each column has its own step lengths; they only share products with M. The quadratic form grows
-    by α_k·rᵀz in step k. The steps shrink geometrically in the end, which gives an estimate of
-    what is missing. The iteration ends when that share is below the columns' tolerances: each
-    column's for a tolerance of its own, on average for columns that have the same.
-    """
-    xp = namespace_of(rhs)
-    W, r = xp.zeros_like(rhs), rhs
-    z = inverse_diagonal * r
-    p, slope = z, _columns_dot(r, z, xp)
-    form, last, before = np.zeros(rhs.shape[1]), None, False
-    groups = [(tolerance, tolerances == tolerance) for tolerance in np.unique(tolerances)]
-    for _ in range(MOST_STEPS):
-        Mp = apply(p)
-        active = slope > 0
-        curvature = _columns_dot(p, Mp, xp)
-        alpha = np.divide(slope, curvature, out=np.zeros_like(slope), where=active)
-        step = placed_like(alpha, rhs)
-        W, r = W + step * p, r - step * Mp
-        gain = alpha * slope
-        form = form + gain
-        if last is not None:
-            shrink = np.clip(np.divide(gain, last, out=np.zeros_like(gain), where=last > 0), 0, 0.9)
-            missing = gain * shrink / (1.0 - shrink)
-            share = np.divide(missing, form, out=np.zeros_like(form), where=form > 0)
-            # Twice in a row: where eigenvalues cluster, a single small step proves little.
-            small = all(share[same].mean() < tolerance for tolerance, same in groups)
-            if small and before:
-                return W, form + missing
-            before = small
-        z = inverse_diagonal * r
-        following = _columns_dot(r, z, xp)
-        beta = np.divide(following, slope, out=np.zeros_like(slope), where=active)
-        p = z + placed_like(beta, rhs) * p
-        slope, last = following, gain
-    raise NotConvergedError(
-        f"conjugate gradients are not done after {MOST_STEPS} steps: the penalty is too weak for "
-        "products in single precision"
-    )
-
-
-def _columns_dot(a: Any, b: Any, xp: Any) -> Floats:
-    if xp is np:
-        return np.einsum("ij,ij->j", a, b, dtype=np.float64)
-    return on_host(xp.sum(a * b, axis=0))

@@ -198,7 +198,8 @@ def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats,
             if not worse.any():
                 break
             size = np.where(worse, 0.5 * size, size)
-        a, b, value = np.where(worse, a, trial_a), np.where(worse, b, trial_b), found
+        a, b = np.where(worse, a, trial_a), np.where(worse, b, trial_b)
+        value = np.where(worse, value, found)
     return a / spread, b - a * center / spread
 
 

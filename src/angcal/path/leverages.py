@@ -17,14 +17,13 @@ from scipy import sparse
 
 from angcal._typing import Floats
 from angcal.fitting import LinearFit
-from angcal.hessian import NotConvergedError
+from angcal.hessian.block_cg import NotConvergedError, block_conjugate_gradients
 from angcal.hessian.iterative import (
     LARGEST_SCATTER,
     SEED,
     STEP_TOLERANCE,
-    block_conjugate_gradients,
-    sparse_row_sizes,
 )
+from angcal.hessian.row_sizes import sparse_row_sizes
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe, remaining_curvature
 from angcal.path.design import Design
@@ -230,7 +229,7 @@ class _Sample:
             if error.max() <= tolerance / np.sqrt(self._n):
                 break
         scatter = np.std(steps / (ratio * s), axis=0, ddof=1)
-        if np.any(scatter > LARGEST_SCATTER):
+        if not np.all(scatter <= LARGEST_SCATTER):
             raise NotConvergedError("leverages are not told by the size of their rows")
         h = gamma / (1.0 + gamma * self._D)
         h[rows] = forms
