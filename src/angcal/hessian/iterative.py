@@ -41,7 +41,7 @@ COLUMNS, MANY_COLUMNS, LARGE, SIGN_PROBES, MOST_ROWS = 12, 16, 1_000_000, 2, 64
 # How far γ may be off: by so much over √n it moves the curve by less than half of its error, which
 # makes the answer worse by less than a tenth of a standard error.
 STEP_TOLERANCE = 0.6
-FORM_TOLERANCE, STEP_FORM_TOLERANCE = 1e-2, 5e-3
+FORM_TOLERANCE, STEP_FORM_TOLERANCE = 7e-3, 5e-3
 # What is left of a form's error after its rest was extrapolated, about.
 UNFINISHED = 2e-3
 # Rows whose γ_i/q_i scatter by more than this are not told by their size.
