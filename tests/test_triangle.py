@@ -75,7 +75,7 @@ def test_sums_of_squares_are_symmetric_and_those_of_all_rows(side):
 
 def small_problem(strength: float, correlation: float = 0.0):
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(500, 120)) + correlation * rng.normal(size=(500, 1))
+    X = rng.normal(size=(500, 150)) + correlation * rng.normal(size=(500, 1))
     return X, rng.uniform(0.05, 0.25, 500), strength
 
 
@@ -86,7 +86,7 @@ def test_auto_in_single_precision_agrees_to_four_digits(strength):
     auto = factorize(X, D, q, fit_intercept=True, method="auto")
     assert auto.engine._scale.dtype == np.float32
     np.testing.assert_allclose(auto.leverages(), exact.leverages(), rtol=1e-4)
-    gradient = 1e-12 * np.random.default_rng(0).normal(size=120)
+    gradient = 1e-12 * np.random.default_rng(0).normal(size=150)
     step, intercept = auto.solve(gradient, 1e-12)
     exact_step, exact_intercept = exact.solve(gradient, 1e-12)
     np.testing.assert_allclose(step, exact_step, atol=1e-3 * np.abs(exact_step).max())
@@ -102,3 +102,12 @@ def test_auto_goes_back_to_double_precision_where_columns_nearly_repeat():
     assert auto.engine._scale.dtype == np.float64
     exact = factorize(X, D, q, fit_intercept=True)
     np.testing.assert_array_equal(auto.leverages(), exact.leverages())
+
+
+def test_auto_stays_in_double_precision_where_that_is_quick():
+    X, D, q = small_problem(1.0)
+    auto = factorize(X[:, :50], D, q, fit_intercept=True, method="auto")
+    assert auto.engine._scale.dtype == np.float64
+    assert auto.remark == ""
+    single = factorize(X, D, q, fit_intercept=True, method="auto")
+    assert single.remark == "factorised in single precision"

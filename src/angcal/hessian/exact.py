@@ -38,6 +38,8 @@ COUPLING_PROBES = 32
 # Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
 SMALL_CURVATURE = 1e-5
 BLOCK_ENTRIES = 2_000_000
+# Below this side double precision takes next to no time.
+SMALLEST_SINGLE_SIDE = 128
 
 
 def row_blocks(X: Matrix, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
@@ -141,7 +143,7 @@ def factorize_exactly(
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if dual_is_smaller:
         return PenalizedHessian("dual", _Dual(*common))
-    if single and len(columns) < LARGEST_NUMPY_SIDE:
+    if single and SMALLEST_SINGLE_SIDE <= len(columns) < LARGEST_NUMPY_SIDE:
         try:
             engine = _Primal(*common, dtype=np.float32)
             return PenalizedHessian("primal", engine, "factorised in single precision")

@@ -188,8 +188,9 @@ def _reliability_rows(every: dict[str, Floats], split: Split, n_bins: int) -> It
 def run_split(settings: SemirealSettings, trial: Trial) -> Tables:
     """All methods on one split of one dataset."""
     name, number = trial["dataset"], trial["split"]
+    rng = trial_generator(settings.seed, "semireal", name, number)
     data = prepared(name)
-    split = divide(data, settings, trial_generator(settings.seed, "semireal", name, number))
+    split = divide(data, settings, rng)
     every, angles = predictions(split, settings)
     label: Row = {"dataset": name, "split": number}
     about: Row = {
