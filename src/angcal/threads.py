@@ -3,8 +3,8 @@
 The wheels of NumPy and SciPy each bring an OpenBLAS with threads of its own, scikit-learn's brings
 OpenMP. An idle thread waits for work by spinning for some milliseconds. The L-BFGS solver of
 scikit-learn wakes SciPy's threads for dot products of a few hundred numbers and OpenMP's for a few
-microseconds of work, and they then take the cores from the matrix products that NumPy is asked for:
-on two cores, five products of 2 ms each after a fit of 14 ms were measured to take 90 ms.
+microseconds of work, and they then take the cores from the matrix products that NumPy is asked for.
+On few cores a fit takes several times as long for it; docs/speed.md has the figures ("at rest").
 """
 
 from __future__ import annotations
