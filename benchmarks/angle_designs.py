@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_sample_images
 from sklearn.feature_extraction.image import extract_patches_2d
 
-from angcal import Logistic, Logit, Ridge
+from angcal import Logit
 from angcal.angle import (
     Angle,
     AngleError,
@@ -32,9 +32,10 @@ from angcal.angle import (
     training_sign,
 )
 from angcal.covariance import precision, score_scale
-from angcal.fitting import LinearFit, minimize
+from angcal.fitting import LinearFit
 from angcal.observables import observe
 from angcal.reproduce.paper_formula import paper_inner_product
+from angcal.reproduce.setting import ridge_fit
 from angcal.simulation import simulate, simulate_labels
 
 LINK, STRENGTH = Logit(3.0, 1.0), 0.5
@@ -115,16 +116,9 @@ def angles(fit: LinearFit, covariance, pool) -> dict[str, Angle]:
     return found
 
 
-def fitted(X: np.ndarray, y: np.ndarray) -> LinearFit:
-    n, d = X.shape
-    ridge = Ridge(STRENGTH / d)
-    start = LinearFit(X, y.astype(float), np.ones(n), np.zeros(d), 0.0, Logistic(), ridge, False)
-    return minimize(start, tol=1e-7)
-
-
 def simulated_draw(design: str, n: int, d: int, pool_rows: int | None, seed: int):
     data = simulate(n, d, link=LINK, design=design, random_state=seed)
-    fit = fitted(data.X, data.y)
+    fit = ridge_fit(data.X, data.y, STRENGTH, False)
     pool = None if pool_rows is None else data.pool(pool_rows, random_state=seed)
     return data.cosine(fit.coef), angles(fit, data.covariance if pool is None else None, pool)
 
@@ -133,7 +127,7 @@ def real_draw(X: np.ndarray, n: int, m: int, seed: int):
     truth = simulate_labels(X, link=LINK, random_state=seed)
     order = np.random.default_rng([seed, 7]).permutation(len(X))
     train, pool, unseen = order[:n], order[n : n + m], order[n:]
-    fit = fitted(X[train], truth.y[train])
+    fit = ridge_fit(X[train], truth.y[train], STRENGTH, False)
     cosine = np.corrcoef(X[unseen] @ fit.coef, truth.signal[unseen])[0, 1]
     return cosine, angles(fit, None, X[pool])
 

@@ -24,7 +24,7 @@ from angcal.reproduce.semireal import (
     run_split,
     runnable,
 )
-from angcal.reproduce.semireal_split import LINK, SemirealSettings, divide, prepared, ridge_fit
+from angcal.reproduce.semireal_split import LINK, SemirealSettings, divide, prepared
 from angcal.reproduce.semireal_tables import (
     PLATT_MANY,
     RESULTS,
@@ -35,6 +35,7 @@ from angcal.reproduce.semireal_tables import (
     overall,
     paper_table,
 )
+from angcal.reproduce.setting import ridge_fit
 
 
 @pytest.fixture(scope="module")

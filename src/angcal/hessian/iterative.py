@@ -144,14 +144,14 @@ class IterativeHessian:
         return self._backward(self._weights * self._forward(V)) + self._strength * V
 
     @cached_property
-    def _columns(self) -> tuple[Floats, Floats]:
+    def _column_squares(self) -> tuple[Floats, Floats]:
         self.passes += 1
         return column_squares(self._X, self._D)
 
     @cached_property
     def _diagonal(self) -> Floats:
         """m_j."""
-        moments, _ = self._columns
+        moments, _ = self._column_squares
         if self._intercept:
             moments = np.append(moments, self._D.sum())
         diagonal = moments + self._Q
@@ -168,7 +168,7 @@ class IterativeHessian:
     def sizes(self) -> Floats:
         """q_i = Σ_j x̃_ij²/(m_j − D_i x̃_ij²)."""
         self.passes += 1
-        q = row_sizes(self._X, self._diagonal[: self._d], self._columns[1], self._D)
+        q = row_sizes(self._X, self._diagonal[: self._d], self._column_squares[1], self._D)
         return q + (1.0 / self._diagonal[-1] if self._intercept else 0.0)
 
     @property

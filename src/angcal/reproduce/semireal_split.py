@@ -11,13 +11,11 @@ from scipy.optimize import minimize_scalar
 
 from angcal._typing import Floats, Matrix
 from angcal.datasets import LoadedDataset, Sizes, load
-from angcal.fitting import LinearFit, minimize
-from angcal.losses import Logistic
+from angcal.fitting import LinearFit
 from angcal.metrics import mean_bregman_divergence
 from angcal.observables import Observables, observe
-from angcal.penalties import Ridge
 from angcal.prediction import angular_probability
-from angcal.reproduce.setting import PAPER_LINKS, RIDGE
+from angcal.reproduce.setting import PAPER_LINKS, RIDGE, ridge_fit
 from angcal.simulation import SimulatedLabels, simulate_labels
 
 LINK = PAPER_LINKS["sigmoid"]
@@ -136,19 +134,3 @@ def divide(data: LoadedDataset, settings: SemirealSettings, rng: np.random.Gener
 def _parts(order: np.ndarray, sizes: Sizes) -> list[np.ndarray]:
     ends = np.cumsum([sizes.n, sizes.n_holdout, sizes.n_test, sizes.n_pool])
     return np.split(order[: ends[-1]], ends[:-1])
-
-
-def ridge_fit(X: Matrix, y: np.ndarray, strength: float, intercept: bool) -> LinearFit:
-    """ŵ = argmin (1/n) Σ log-loss + strength·‖w‖²/(2d)."""
-    n, d = X.shape
-    start = LinearFit(
-        X=X,
-        labels=y.astype(float),
-        weights=np.ones(n),
-        coef=np.zeros(d),
-        intercept=0.0,
-        loss=Logistic(),
-        penalty=Ridge(strength / d),
-        fit_intercept=intercept,
-    )
-    return minimize(start, tol=1e-7)

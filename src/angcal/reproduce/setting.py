@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from angcal._typing import Floats
+from angcal._typing import Floats, Matrix
 from angcal.angle import Angle, combine
 from angcal.baselines import PlattScaling
 from angcal.calibration import Calibration, Options, calibrate
@@ -39,12 +39,12 @@ NORMAL_NODES = np.linspace(-8.0, 8.0, 2001)
 NORMAL_WEIGHTS = np.exp(-0.5 * NORMAL_NODES**2) / np.exp(-0.5 * NORMAL_NODES**2).sum()
 
 
-def ridge_fit(data: Simulation, strength: float = RIDGE, intercept: bool = False) -> LinearFit:
+def ridge_fit(X: Matrix, y: np.ndarray, strength: float, intercept: bool) -> LinearFit:
     """ŵ = argmin (1/n) Σ log-loss + strength·‖w‖²/(2d), to a tolerance of 1e-7."""
-    n, d = data.X.shape
+    n, d = X.shape
     start = LinearFit(
-        X=data.X,
-        labels=data.y.astype(float),
+        X=X,
+        labels=y.astype(float),
         weights=np.ones(n),
         coef=np.zeros(d),
         intercept=0.0,
@@ -66,7 +66,7 @@ class FittedDraw:
     @classmethod
     def of(cls, data: Simulation, strength: float = RIDGE, intercept: bool = False) -> FittedDraw:
         """Fit and observe."""
-        fit = ridge_fit(data, strength, intercept)
+        fit = ridge_fit(data.X, data.y, strength, intercept)
         return cls(data, fit, observe(fit))
 
     @property
