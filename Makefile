@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # Two test workers with one BLAS thread each beat one worker with two threads.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint quick bench clean
+.PHONY: demo test lint quick bench docs oldest clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -33,5 +33,22 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed.run --fresh
 	$(BIN)/python -m benchmarks.speed.plot --run quick
 
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -W -b html docs build/site
+
+# The core, on the oldest versions that pyproject.toml allows.
+OLDEST := .venv-oldest
+CORE := $(addprefix tests/test_,$(addsuffix .py,angle bad_input baselines calibration covariance \
+	doubtful_input estimator_inputs estimators fitting hessian iterative linkfit links losses \
+	matrix_free metrics observables path penalties pools predict_proba prediction prediction_table \
+	reading score_bins simulation targets threads triangle))
+
+oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet --editable . 'numpy==1.26.*' 'scipy==1.13.*' \
+		'scikit-learn==1.6.*' 'pandas==2.2.*' 'polars==1.0.*' 'pytest<9' mpmath
+	$(THREADS) $(OLDEST)/bin/python -m pytest -m "not slow" $(CORE)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) $(OLDEST) .mypy_cache .ruff_cache .pytest_cache build dist

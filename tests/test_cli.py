@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 
 import pytest
 
+import angcal
 from angcal.cli import main
 from angcal.reproduce.catalogue import RESULTS
 
@@ -60,6 +62,72 @@ def test_missing_package_is_named(capsys, monkeypatch):
     monkeypatch.setattr("angcal.reproduce.command._missing_packages", lambda: ["pandas"])
     assert main(["reproduce", "--list"]) == 3
     assert "pip install 'angcal[cli]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "demo"])
+def test_help_teaches_by_example(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert f"\n  angcal {command}" in printed
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    for command in ("fit", "predict", "demo", "reproduce", "benchmark"):
+        assert re.search(rf"^    {command}\s", printed, re.MULTILINE)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"angcal {angcal.__version__}\n"
+
+
+def test_demo_passes_its_options_on(monkeypatch):
+    called = []
+    monkeypatch.setattr("angcal.demo.main", called.append)
+    assert main(["demo"]) == 0
+    assert main(["demo", "--splits", "3", "--out", "x.png", "--seed", "1"]) == 0
+    assert called == [[], ["--out=x.png", "--splits=3", "--seed=1"]]
+
+
+def test_demo_without_its_packages(monkeypatch, capsys):
+    monkeypatch.setattr("angcal.commands.outcome.find_spec", lambda name: None)
+    assert main(["demo"]) == 3
+    assert "pip install 'angcal[cli]'" in capsys.readouterr().err
+
+
+def test_interruption_says_what_is_left(monkeypatch, capsys):
+    def stopped(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("angcal.commands.fit.execute", stopped)
+    assert main(["fit", "data.csv", "--target", "y"]) == 130
+    assert "no file was left half-written" in capsys.readouterr().err
+    monkeypatch.setattr("angcal.reproduce.command.execute", stopped)
+    assert main(["reproduce", "--list"]) == 130
+    assert "goes on from here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["angcal", "angcal.cli"])
+def test_importing_pulls_in_no_optional_package(module):
+    """Nothing comes in that scikit-learn's linear models, which may look for pandas, leave out."""
+    script = (
+        "import sys, sklearn.linear_model; before = set(sys.modules); "
+        f"import {module}; "
+        "print([name for name in ('pandas', 'skops', 'tqdm', 'matplotlib', 'pyarrow', 'onnx') "
+        "if name in set(sys.modules) - before])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

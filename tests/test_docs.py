@@ -1,8 +1,13 @@
-"""What README and docs show runs, and what they point at exists."""
+"""What README and docs show runs and prints what they say; what they point at exists."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,51 +16,48 @@ from sklearn.linear_model import LogisticRegression
 
 import angcal
 from angcal import AngularCalibratedClassifier, Logit, MEstimator, Ridge
-from angcal.simulation import simulate
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pages import ROOT, executed, pages, prepared, python_blocks
+
+DOCS = ROOT / "docs"
+PAGES = pages()
+GALLERY = sorted((DOCS / "gallery").glob("[0-9]*.md"))
+COURSE = (
+    "overconfidence_seen",
+    "one_line_fix",
+    "embeddings_with_few_labels",
+    "genes",
+    "pools_and_covariance",
+    "choosing_the_penalty",
+    "when_not_to_trust_it",
+)
 names = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def python_blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-
-
-def prepared():
-    """What a reader has at hand: data, a pool, a fitted model and its weights."""
-    data = simulate(120, 30, link=Logit(3.0, 1.0), random_state=0)
-    fitted = LogisticRegression(tol=1e-8, max_iter=1000).fit(data.X, data.y)
-    return {
-        "X": data.X,
-        "y": data.y,
-        "X_new": data.sample(10, random_state=1)[0],
-        "X_unlabelled": data.pool(80, random_state=2),
-        "X_raw": data.pool(80, random_state=3),
-        "fitted": fitted,
-        "model": LogisticRegression(),
-        "Sigma": data.covariance.matrix(),
-        "coef": fitted.coef_[0],
-        "intercept": float(fitted.intercept_[0]),
-    }
-
-
 def run(page):
-    """Execute a page's blocks in one namespace; a traceback names page and block."""
-    namespace = prepared()
-    for number, block in enumerate(python_blocks(page), start=1):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
-    return namespace
+    return executed(page)[0]
 
 
 def test_there_are_blocks_to_run():
     assert len(python_blocks(ROOT / "README.md")) >= 3
-    assert len(python_blocks(ROOT / "docs" / "extending.md")) >= 4
+    assert len(python_blocks(DOCS / "extending.md")) >= 4
 
 
 @names
-def test_every_block_runs(page):
-    run(page)
+def test_every_block_runs_and_prints_what_the_page_says(page):
+    _, results = executed(page)
+    for match, printed in results:
+        assert printed == (match["output"] or "")
+
+
+def test_the_gallery_is_a_numbered_course():
+    assert [page.stem for page in GALLERY] == [
+        f"{number}_{name}" for number, name in enumerate(COURSE, start=1)
+    ]
+    for page in GALLERY:
+        assert re.search(r"^```text\n.+?^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        assert page.read_text().startswith(f"# {page.stem[0]} ")
 
 
 def test_the_readmes_classifier_predicts():
@@ -80,7 +82,7 @@ def test_the_readmes_unfitted_calls_can_be_fitted():
 
 
 def test_the_guides_own_loss_penalty_and_link_fit():
-    namespace = run(ROOT / "docs" / "extending.md")
+    namespace = run(DOCS / "extending.md")
     X, y = namespace["X"], namespace["y"]
     labels = np.array([0.0, 1.0, 1.0])
     scores, h = np.array([-0.7, 0.2, 3.0]), 1e-5
@@ -96,18 +98,50 @@ def test_the_guides_own_loss_penalty_and_link_fit():
     assert np.all((clf.predict_proba(X) >= 0.05 - 1e-9) & (clf.predict_proba(X) <= 0.95 + 1e-9))
 
 
+# -- commands ----------------------------------------------------------------------------------
+
+
 def make_commands(text):
     return set(re.findall(r"(?:^|`)make ([a-z]+)", text, flags=re.MULTILINE))
 
 
-def test_the_readmes_make_commands_exist():
-    commands = make_commands((ROOT / "README.md").read_text())
-    assert commands == {"demo", "test"}
+@names
+def test_make_commands_on_a_page_exist(page):
     makefile = (ROOT / "Makefile").read_text()
     phony = re.search(r"^\.PHONY:(.*)$", makefile, flags=re.MULTILINE).group(1).split()
-    for command in commands:
+    for command in make_commands(page.read_text()):
         assert re.search(rf"^{command}:", makefile, flags=re.MULTILINE)
         assert command in phony
+
+
+def test_the_readme_has_the_two_commands():
+    assert make_commands((ROOT / "README.md").read_text()) == {"demo", "test"}
+
+
+def shell_commands(page):
+    """Lines of fenced or indented blocks that begin with ``angcal``, without their comments."""
+    without_output = re.sub(r"^```text\n.*?^```", "", page.read_text(), flags=re.DOTALL | re.M)
+    lines = re.findall(r"^(?: {4})?(angcal .*)$", without_output, flags=re.MULTILINE)
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+@names
+def test_shell_commands_on_a_page_are_understood(page, capsys):
+    from angcal.cli import build_parser
+
+    for arguments in shell_commands(page):
+        if "COMMAND" in arguments:
+            continue
+        with suppress(SystemExit):
+            build_parser().parse_args(arguments)
+        assert not capsys.readouterr().err, f"angcal {' '.join(arguments)}"
+
+
+def test_there_are_shell_commands_to_understand():
+    assert len(shell_commands(DOCS / "guide" / "command_line.md")) >= 6
+
+
+# -- names and links ---------------------------------------------------------------------------
 
 
 @names
@@ -124,3 +158,103 @@ def test_names_imported_on_a_page_are_public(page):
     for block in python_blocks(page):
         for line in re.findall(r"^from angcal import (.+)$", block, flags=re.MULTILINE):
             assert {name.strip() for name in line.split(",")} <= set(angcal.__all__)
+
+
+def look_up(path):
+    """The object that a dotted path names, through modules, classes and dataclass fields."""
+    parts = path.split(".")
+    for depth in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:depth]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[depth:]:
+            fields = getattr(found, "__dataclass_fields__", {})
+            found = fields[name] if name in fields else getattr(found, name)
+        return found
+    raise ModuleNotFoundError(path)
+
+
+def test_every_name_on_the_page_of_symbols_exists():
+    text = (DOCS / "symbols.md").read_text()
+    paths = set(re.findall(r"`(angcal\.[\w.]+)`", text))
+    assert len(paths) > 30
+    for path in paths:
+        look_up(path)
+    data = prepared()
+    clf = AngularCalibratedClassifier(LogisticRegression(C=5.0)).fit(data["X"], data["y"])
+    expressions = set(re.findall(r"`(\(?clf\.[^`]+)`", text))
+    assert len(expressions) > 15
+    for expression in expressions:
+        eval(expression, {"clf": clf})
+
+
+# -- the site ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    for package in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(package)
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    command += ["-d", str(folder / "doctrees"), str(DOCS), str(folder / "html")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def test_the_site_builds_without_a_warning(site):
+    assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
+
+
+@pytest.mark.parametrize("module", ["angcal", "metrics", "simulation", "datasets", "displays"])
+def test_the_reference_has_every_public_name(site, module):
+    owner = import_module("angcal" if module == "angcal" else f"angcal.{module}")
+    html = (site / "api" / f"{module}.html").read_text()
+    documented = [name for name in owner.__all__ if getattr(getattr(owner, name), "__doc__", None)]
+    missing = [
+        name
+        for name in documented
+        if callable(getattr(owner, name)) and f'id="{owner.__name__}.{name}"' not in html
+    ]
+    assert not missing
+
+
+def test_pages_load_nothing_from_the_network(site):
+    for page in site.rglob("*.html"):
+        loaded = re.findall(
+            r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
+        )
+        assert not loaded, page.name
+
+
+# -- tables that a command fills ---------------------------------------------------------------
+
+
+def test_the_side_by_side_page_is_what_its_rows_give(tmp_path):
+    folder = ROOT / "benchmarks" / "side_by_side"
+    sys.path.insert(0, str(folder))
+    try:
+        page_module = import_module("page")
+    finally:
+        sys.path.remove(str(folder))
+    copy = tmp_path / "side_by_side.md"
+    copy.write_text((DOCS / "side_by_side.md").read_text())
+    page_module.write_page(page=copy)
+    assert copy.read_text() == (DOCS / "side_by_side.md").read_text()
+    assert "| MAPIE |" in copy.read_text()
+
+
+@pytest.mark.parametrize("snippet", ["uncalibrated", "with_angcal", "with_angcal_tuned"])
+def test_our_snippets_of_the_comparison_run(snippet):
+    path = ROOT / "benchmarks" / "side_by_side" / "snippets" / f"{snippet}.py"
+    code = f"import runpy; print(runpy.run_path({str(path)!r})['p'].shape)"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=path.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "(1697,)"

@@ -27,7 +27,7 @@ from angcal.fitting import LinearFit
 from angcal.links import Link
 from angcal.observables import Observables
 from angcal.prediction import tabulated_probability
-from angcal.score_bins import bin_scores
+from angcal.score_bins import bin_scores, gather
 
 PROBABILITY_FLOOR = 1e-12
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
@@ -277,14 +277,13 @@ def loo_information(
     scores = scale.standardise(observables.calibration_scores)
     c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
     weights = case_weights / np.mean(case_weights)
-    rows = bin_scores(scores, labels, weights)
+    gathering = gather(scores, labels)
+    rows = gathering.weigh(weights)
     p = likelihood_curve(link, c, rows.nodes)
     slope = likelihood_curve(link, c + h, rows.nodes) - likelihood_curve(link, c - h, rows.nodes)
     fisher = float(rows.total @ ((slope / (2.0 * h)) ** 2 / (p * (1.0 - p))))
     # ∂²log P/∂c∂s from four corners, for either label.
-    leaning = bin_scores(
-        scores, labels, weights * observables.residuals * observables.coupling / scale.norm
-    )
+    leaning = gathering.weigh(weights * observables.residuals * observables.coupling / scale.norm)
     lean = 0.0
     for sign_c in (1.0, -1.0):
         for sign_s in (1.0, -1.0):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from angcal._typing import Floats
+from angcal.threads import blas_threads
 
 
 @cache
@@ -53,6 +55,8 @@ def on_host(values: Any) -> Floats:
 
 ENTRIES_AT_ONCE = 1 << 15
 """Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
+MANY_ENTRIES = 1 << 24
+"""From so many on it pays to start threads for widening."""
 
 
 def product(X: Any, v: Floats) -> Floats:
@@ -60,10 +64,26 @@ def product(X: Any, v: Floats) -> Floats:
     if not isinstance(X, np.ndarray) or X.dtype == v.dtype:
         return np.asarray(X @ v, dtype=np.float64)
     out = np.empty(X.shape[0])
+    # Widening is not the work of BLAS, so that its threads do not help there; ours do.
+    parts = blas_threads() if X.size >= MANY_ENTRIES else 1
+    bounds = np.linspace(0, X.shape[0], parts + 1).astype(int)
+
+    def fill(part: int) -> None:
+        rows = slice(bounds[part], bounds[part + 1])
+        _widened_product(X[rows], v, out[rows])
+
+    if parts == 1:
+        fill(0)
+    else:
+        with ThreadPoolExecutor(parts) as pool:
+            list(pool.map(fill, range(parts)))
+    return out
+
+
+def _widened_product(X: Any, v: Floats, out: Floats) -> None:
     rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
     for start in range(0, X.shape[0], rows):
         np.matmul(X[start : start + rows], v, out=out[start : start + rows])
-    return out
 
 
 def transposed_product(X: Any, u: Floats) -> Floats:

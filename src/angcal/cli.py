@@ -5,11 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
+from angcal import __version__
 from angcal.benchmark import command as benchmark
+from angcal.commands import demo, fit, predict
+from angcal.commands.outcome import INTERRUPTED, WRONG_USAGE, guarded
 from angcal.reproduce import command as reproduce
 
-INTERRUPTED = 130  # as shells have it for a process that ends by Ctrl-C
+REPORT = "angcal.commands.report"
+GOES_ON = "interrupted; the same command, without --fresh, goes on from here"
+LEFT_NOTHING = "interrupted; no file was left half-written"
+EPILOG = """\
+examples:
+  angcal fit patients.csv --target relapse --out model.skops
+  angcal predict model.skops new.csv --out probabilities.csv
+  angcal demo
+
+angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
+3 a package is missing, 130 interrupted.
+"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -17,15 +34,30 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="angcal",
         description="Calibrated probabilities for linear classifiers when features rival labels.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"angcal {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
+    _add(commands, "fit", "fit a calibrated classifier to a table", fit)
+    _add(commands, "predict", "calibrated probabilities of new rows", predict)
+    if find_spec(REPORT) is not None:
+        _add(commands, "report", "a self-contained HTML report on a table", import_module(REPORT))
+    _add(commands, "demo", "calibrate digits from 100 labels", demo)
     study = commands.add_parser("reproduce", help="re-run the paper's simulated study")
     reproduce.add_arguments(study)
-    study.set_defaults(execute=reproduce.execute)
+    study.set_defaults(execute=reproduce.execute, interrupted=GOES_ON)
     against = commands.add_parser("benchmark", help="compare with peers on real labels")
     benchmark.add_arguments(against)
-    against.set_defaults(execute=benchmark.execute)
+    against.set_defaults(execute=benchmark.execute, interrupted=GOES_ON)
     return parser
+
+
+def _add(commands: Any, name: str, help_text: str, module: Any) -> None:
+    """A subcommand whose errors are told in a sentence."""
+    parser = commands.add_parser(name, help=help_text)
+    module.add_arguments(parser)
+    parser.set_defaults(execute=guarded(name, module.execute), interrupted=LEFT_NOTHING)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,12 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if "execute" not in options:
         parser.print_help(sys.stderr)
-        return 2
+        return WRONG_USAGE
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:
-        message = "interrupted; the same command, without --fresh, goes on from here"
-        print(f"\n{message}", file=sys.stderr)
+        print(f"\n{options.interrupted}", file=sys.stderr)
         return INTERRUPTED
     return code
 

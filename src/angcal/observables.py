@@ -87,6 +87,11 @@ class Observables:
         """n."""
         return len(self.scores)
 
+    @property
+    def leverage_shares(self) -> Floats:
+        """h_iD_i: each row's share of the degrees of freedom."""
+        return self.leverages * self.curvatures
+
     @cached_property
     def degrees_of_freedom(self) -> float:
         """df = Tr(XĤXᵀD) = Σ h_i D_i."""

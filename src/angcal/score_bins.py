@@ -38,21 +38,54 @@ class BinnedScores:
         return self.positive + self.negative
 
 
-def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> BinnedScores:
-    """Gather rows at nodes; few rows stay as they are.
+@dataclass(frozen=True, eq=False)
+class Gathering:
+    """Where each row goes; its weights are gathered as often as is asked.
+
+    Attributes
+    ----------
+    scores, labels : (n,) arrays
+    near : (n,) array of bool, or a slice
+        Rows that go to the grid.
+    place : array of int
+        2k + label of each such row, k its node below.
+    share : array
+        The part of its weight that goes to the node above.
+    grid : array
+        The nodes; empty where rows stay as they are.
+    """
+
+    scores: Floats
+    labels: Floats
+    near: np.ndarray | slice
+    place: np.ndarray
+    share: Floats
+    grid: Floats
+
+    def weigh(self, weights: Floats) -> BinnedScores:
+        """The gathered rows under these weights."""
+        labels = self.labels
+        if not len(self.grid):
+            return BinnedScores(self.scores, weights * labels, weights * (1.0 - labels))
+        near = self.near
+        whole = np.bincount(self.place, weights[near], 2 * len(self.grid))
+        upper = np.bincount(self.place, weights[near] * self.share, 2 * len(self.grid))
+        lower = whole - upper
+        lower[2:] += upper[:-2]
+        far = slice(0) if isinstance(near, slice) else ~near
+        positive = np.concatenate([lower[1::2], weights[far] * labels[far]])
+        negative = np.concatenate([lower[0::2], weights[far] * (1.0 - labels[far])])
+        return BinnedScores(np.concatenate([self.grid, self.scores[far]]), positive, negative)
+
+
+def gather(standard_scores: Floats, labels: Floats) -> Gathering:
+    """Find each row's nodes; few rows stay as they are.
 
     Parameters
     ----------
     standard_scores : (n,) array
         Scores in units of their standard deviation.
     labels : (n,) array of 0.0 and 1.0
-    weights : (n,) array
-
-    Examples
-    --------
-    >>> bins = bin_scores(np.array([0.25, 1.0]), np.array([1.0, 0.0]), np.ones(2))
-    >>> bins.nodes, bins.positive, bins.negative
-    (array([0.25, 1.  ]), array([1., 0.]), array([0., 1.]))
     """
     n = len(standard_scores)
     spacing = COARSE_SPACING if n <= MANY_ROWS else FINE_SPACING
@@ -63,18 +96,22 @@ def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> Binn
     first = int(np.floor(inside.min())) if inside.size else 0
     count = int(np.floor(inside.max())) - first + 2 if inside.size else 0
     if n <= max(count, FEWEST_ROWS):
-        return BinnedScores(standard_scores, weights * labels, weights * (1.0 - labels))
+        none = np.empty(0)
+        return Gathering(standard_scores, labels, near, none.astype(np.intp), none, none)
     below = np.floor(inside)
-    share = inside - below
     # Both labels in one count: places 2k are those of label 0 at node k, places 2k + 1 of label 1.
     place = 2 * (below.astype(np.intp) - first) + (labels[near] > 0.5)
-    whole = np.bincount(place, weights[near], 2 * count)
-    upper = np.bincount(place, weights[near] * share, 2 * count)
-    lower = whole - upper
-    lower[2:] += upper[:-2]
-    far = slice(0) if isinstance(near, slice) else ~near
-    far_weights = weights[far]
-    positive = np.concatenate([lower[1::2], far_weights * labels[far]])
-    negative = np.concatenate([lower[0::2], far_weights * (1.0 - labels[far])])
-    nodes = np.concatenate([spacing * (first + np.arange(count)), standard_scores[far]])
-    return BinnedScores(nodes, positive, negative)
+    grid = spacing * (first + np.arange(count, dtype=np.float64))
+    return Gathering(standard_scores, labels, near, place, inside - below, grid)
+
+
+def bin_scores(standard_scores: Floats, labels: Floats, weights: Floats) -> BinnedScores:
+    """Gather rows at nodes under one set of weights.
+
+    Examples
+    --------
+    >>> bins = bin_scores(np.array([0.25, 1.0]), np.array([1.0, 0.0]), np.ones(2))
+    >>> bins.nodes, bins.positive, bins.negative
+    (array([0.25, 1.  ]), array([1., 0.]), array([0., 1.]))
+    """
+    return gather(standard_scores, labels).weigh(weights)

@@ -23,9 +23,21 @@ SIDE_POOLS = ("scipy.libs", "scikit_learn.libs")
 
 
 @lru_cache(maxsize=1)
+def _every_pool() -> ThreadpoolController:
+    """All thread pools of this process; looking for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+def blas_threads() -> int:
+    """Threads that BLAS may use now, at least 1: what the user has set, or what there is."""
+    blas = [pool for pool in _every_pool().lib_controllers if pool.user_api == "blas"]
+    return max([int(pool.num_threads or 1) for pool in blas], default=1)
+
+
+@lru_cache(maxsize=1)
 def _side_pools() -> Any:
     """The thread pools that SciPy and scikit-learn have for themselves."""
-    every = ThreadpoolController()
+    every = _every_pool()
     paths = [library.filepath for library in every.lib_controllers]
     own = [path for path in paths if _folder(path) in SIDE_POOLS]
     return every.select(filepath=own) if own else None

@@ -2,6 +2,7 @@
 
 Each has ``fit(scores, y, sample_weight=None)`` and ``predict(scores)``. They are the methods to
 compare with: unlike angular calibration they need labels that the classifier did not train on.
+Those of K classes take K columns of scores and return K columns of probabilities.
 
 scikit-learn offers these maps only inside ``CalibratedClassifierCV``; as a public part that takes
 scores it has ``IsotonicRegression``, used here. Its logistic regression takes neither soft targets
@@ -19,13 +20,23 @@ from angcal.baselines.calibrators import (
     TemperatureScaling,
     platt_limit,
 )
+from angcal.baselines.several import (
+    SEVERAL_CALIBRATORS,
+    MatrixScaling,
+    SoftmaxTemperature,
+    VectorScaling,
+)
 
 __all__ = [
     "CALIBRATORS",
+    "SEVERAL_CALIBRATORS",
     "BetaCalibration",
     "HistogramBinning",
     "IsotonicCalibration",
+    "MatrixScaling",
     "PlattScaling",
+    "SoftmaxTemperature",
     "TemperatureScaling",
+    "VectorScaling",
     "platt_limit",
 ]

@@ -8,13 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from angcal.reproduce.command import add_run_arguments, carry_out, lacks_packages
+from angcal.reproduce.experiment import Trial
 
 FULL_FOLDER, QUICK_FOLDER = Path("benchmarks/real"), Path("benchmarks/real-quick")
+SEVERAL_FOLDER, SEVERAL_QUICK_FOLDER = (
+    Path("benchmarks/several"),
+    Path("benchmarks/several-quick"),
+)
 DESCRIPTION = """\
 Compare angcal's classifiers with those of scikit-learn, probmetrics, netcal, venn-abers and
 betacal. "real": binary tasks with real labels from every labelled dataset of angcal.datasets that
 is in ANGCAL_DATA, in the cache, or packaged with scikit-learn. A run that was stopped goes on where
-it was. --quick takes scikit-learn's packaged data and needs neither web nor ANGCAL_DATA.
+it was. "several": three and more classes, simulated and real. --quick takes scikit-learn's
+packaged data and needs neither web nor ANGCAL_DATA.
 """
 
 
@@ -22,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal benchmark``."""
     parser.description = DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("name", choices=("real",), help="which benchmark")
+    parser.add_argument("name", choices=("real", "several"), help="which benchmark")
     parser.add_argument(
         "--datasets",
         nargs="+",
@@ -36,6 +42,8 @@ def execute(options: argparse.Namespace) -> int:
     """Carry out a parsed command line; returns the exit code."""
     if lacks_packages("benchmark"):
         return 3
+    if options.name == "several":
+        return _several(options)
     from angcal.benchmark.real import FULL, QUICK
     from angcal.benchmark.real_figures import LOSSES, RANKS
 
@@ -54,6 +62,30 @@ def execute(options: argparse.Namespace) -> int:
     announce_missing_peers()
     folder = QUICK_FOLDER if options.quick else FULL_FOLDER
     return carry_out([LOSSES, RANKS], options, folder, lambda trial: trial["dataset"] in chosen)
+
+
+def _several(options: argparse.Namespace) -> int:
+    """``angcal benchmark several``: simulated tasks, and the real ones that are here."""
+    from angcal.benchmark.several import FULL, QUICK
+    from angcal.benchmark.several_tables import SEVERAL_RESULT
+
+    settings = QUICK if options.quick else FULL
+    named = list(dict.fromkeys(name for name, _ in settings.real))
+    unknown = [name for name in options.datasets or () if name not in named]
+    if unknown:
+        print(
+            f"not a dataset of this benchmark: {', '.join(unknown)}; there are {', '.join(named)}",
+            file=sys.stderr,
+        )
+        return 2
+    here = present_datasets(options.datasets or named)
+    folder = SEVERAL_QUICK_FOLDER if options.quick else SEVERAL_FOLDER
+
+    def wanted(trial: Trial) -> bool:
+        simulated = str(trial["task"]).startswith("softmax") and not options.datasets
+        return simulated or trial["task"] in here
+
+    return carry_out([SEVERAL_RESULT], options, folder, wanted)
 
 
 def present_datasets(names: Sequence[str]) -> set[str]:

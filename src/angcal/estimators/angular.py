@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host
 from angcal.calibration import ANGLE_METHODS, Options, calibrate
 from angcal.estimators.device import check_tensor, fit_tensor, on_device
-from angcal.estimators.one_fit import OneFitCalibrator, PoolWarning, warn_about_repeats
+from angcal.estimators.one_fit import PoolWarning, warn_about_repeats
+from angcal.estimators.several import SeveralClasses
 from angcal.estimators.targets import encode_binary
 from angcal.links import Link, Logit, as_link
+from angcal.links.several import SeveralLink
 from angcal.observables import observe
 from angcal.pools import Pool, open_pool
 
@@ -29,7 +31,7 @@ SHARED_PARAMETERS = ("pool", "covariance")
 LARGEST_SHIFT, LARGEST_SCALE_RATIO = 0.5, 2.0
 
 
-class AngularCalibratedClassifier(OneFitCalibrator):
+class AngularCalibratedClassifier(SeveralClasses):
     r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
 
     The fitted score is blended with just as much Gaussian noise as the angle between fitted and
@@ -172,8 +174,14 @@ class AngularCalibratedClassifier(OneFitCalibrator):
             self._refuse_on_device(pool)
             return self._fit_on_device(X, y, sample_weight, link, known)
         X, labels, weights = self._validate(X, y, sample_weight)
+        several = len(self.classes_) > 2
+        if not several:
+            self._refuse_several_link()
         self._fit_base(X, labels, weights, weighted=sample_weight is not None)
         rows = self._training_rows(X)
+        if several:
+            self._fit_several(rows, labels.astype(np.intp), weights, pool)
+            return self
         options = Options(
             link=link,
             link_known=known,
@@ -185,12 +193,33 @@ class AngularCalibratedClassifier(OneFitCalibrator):
         )
         fit = self._read(rows, labels, weights)
         self.observables_ = observe(fit)
-        warn_about_repeats(fit.X, self.observables_)
+        warn_about_repeats(fit.X, self.observables_.leverage_shares)
         result = calibrate(fit, self.observables_, weights, options)
         _warn_if_unlike(options.pool, rows)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
         return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated P(y = class | x), one column per class in the order of ``classes_``."""
+        if self._is_several(X):
+            return self._several_probabilities(X)
+        return super().predict_proba(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class whose calibrated probability is largest."""
+        if self._is_several(X):
+            return self.classes_[np.argmax(self._several_probabilities(X), axis=1)]
+        return super().predict(X)
+
+    def _is_several(self, X: Any) -> bool:
+        """Whether this was fitted on three or more classes; tensors are for two."""
+        check_is_fitted(self, "curve_")
+        if len(self.classes_) == 2:
+            return False
+        if on_device(X):
+            raise TypeError("Three and more classes do not take tensors; pass NumPy arrays.")
+        return True
 
     def _refuse_on_device(self, pool: Any) -> None:
         """Name an option that a fit on a device cannot follow."""
@@ -253,7 +282,7 @@ class AngularCalibratedClassifier(OneFitCalibrator):
 
     def _resolve_link(self) -> tuple[Link, bool]:
         """(link, whether it is known): a name or None is a family, anything else is known."""
-        if self.link is None:
+        if self.link is None or isinstance(self.link, SeveralLink):
             return Logit(), False
         return as_link(self.link), not isinstance(self.link, str)
 

@@ -12,7 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d
+from sklearn.utils import (
+    _safe_indexing,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    get_tags,
+)
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
@@ -23,9 +29,8 @@ from sklearn.utils.validation import (
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like, product
 from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
-from angcal.estimators.targets import encode_binary
+from angcal.estimators.targets import encode_binary, encode_several
 from angcal.fitting import LinearFit, check_separable, minimize
-from angcal.observables import Observables
 from angcal.prediction import CalibratedCurve, ConstantCurve
 from angcal.reading import LinearHead, read_fitted, unwrap
 from angcal.threads import side_pools_at_rest
@@ -67,17 +72,30 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
     polish: bool
     observables: str
     curve_: Any
+    # Whether this kind of calibrator knows what to do with three and more classes.
+    _knows_several = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._takes_several()
         tags.input_tags.sparse = True
         return tags
 
     # -- validation --------------------------------------------------------------------------
 
+    def _takes_several(self) -> bool:
+        """Whether three and more classes are welcome: by this calibrator and by its base model."""
+        model = self._model()
+        while isinstance(model, FrozenEstimator | Pipeline):
+            frozen = isinstance(model, FrozenEstimator)
+            model = model.estimator if frozen else model.steps[-1][1]
+        if not self._knows_several or not isinstance(model, BaseEstimator):
+            return False
+        about = get_tags(model).classifier_tags
+        return about is not None and about.multi_class
+
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats, Floats]:
-        """(X, labels in {0, 1}, weights), rows of zero weight dropped."""
+        """(X, codes of the classes, weights), rows of zero weight dropped."""
         if self._takes_raw_rows():
             # Whatever the pipeline's first step accepts is welcome here too.
             validate_data(self, X, y, skip_check_array=True)
@@ -85,7 +103,8 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
             check_consistent_length(X, y)
         else:
             X, y = validate_data(self, X, y, **ARRAY_RULES)
-        self.classes_, labels = encode_binary(y)
+        encode = encode_several if self._takes_several() else encode_binary
+        self.classes_, labels = encode(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = weights > 0
         if not kept.any():
@@ -93,6 +112,11 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
         if not kept.all():
             X = _safe_indexing(X, np.flatnonzero(kept))
             labels, weights = labels[kept], weights[kept]
+            if len(self.classes_) > 2:
+                # A class whose rows all have no weight is as if it had never been there.
+                present, places = np.unique(labels, return_inverse=True)
+                self.classes_ = self.classes_[present.astype(int)]
+                labels = places.astype(np.float64)
         self._require_rows_and_classes(labels)
         return X, labels, weights
 
@@ -253,15 +277,20 @@ def _check_classes(trained: Any, classes: np.ndarray) -> None:
     )
 
 
-def warn_about_repeats(X: Matrix, observables: Observables) -> None:
+def warn_about_repeats(X: Matrix, followed: Floats) -> None:
     """Warn if leaving one row out leaves its copies in, where that matters.
 
     Copies are harmless when the fit does not follow single rows, or only the copied ones have no
     leverage (rows of zeros). Rows are told apart by one random projection: equal rows have equal
     ones, up to rounding.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    followed : (n,) array
+        h_iD_i, each row's share of the degrees of freedom.
     """
-    followed = observables.leverages * observables.curvatures
-    if followed.sum() < LARGEST_FIT_SHARE * observables.n_samples:
+    if followed.sum() < LARGEST_FIT_SHARE * X.shape[0]:
         return
     marks = product(X, np.random.default_rng(0).normal(size=X.shape[1]))
     grid = 1e-9 * max(float(np.abs(marks).max()), np.finfo(float).tiny)

@@ -97,6 +97,8 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
     estimator = None
     sign_holdout = None
     polish = False
+    # A path of penalties is for one score; several classes go through their one fit.
+    _knows_several = False
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         index = choose(getattr(curves, self.scoring), errors, is_sparse=sparse.issparse(X))
         self.C_ = float(self.Cs_[index])
         fit = self._finish(X, design, solution.column(index), all_observables[index])
-        warn_about_repeats(X, self.observables_)
+        warn_about_repeats(X, self.observables_.leverage_shares)
         result = calibrate(fit, self.observables_, weights, options)
         _warn_if_unlike(opened, X)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale

@@ -90,7 +90,7 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
         self._fit_base(X, labels, weights, weighted)
         fit = self._read(self._training_rows(X), labels, weights)
         self.observables_ = observe(fit)
-        warn_about_repeats(fit.X, self.observables_)
+        warn_about_repeats(fit.X, self.observables_.leverage_shares)
         self.curve_ = calibrator.fit(
             self.observables_.calibration_scores, labels, weights if weighted else None
         )

@@ -111,8 +111,10 @@ class IterativeHessian:
         with np.errstate(over="ignore"):
             self._X = X.astype(np.float32, copy=False) if self._xp is np else X
         self._XT = self._X.T
-        # Which of the two equal products is faster on a GPU was measured: narrow X, the transposed.
-        self._transposed = self._xp is not np and self._d < WIDE
+        # Which of two equal products is faster on a GPU was measured: the transposed one, except
+        # Xᵀ of a wide X.
+        self._on_device = self._xp is not np
+        self._narrow = self._d < WIDE
         self._intercept = fit_intercept
         self._Q = np.append(Q, intercept_curvature) if fit_intercept else np.asarray(Q)
         self._weights = self._placed(D)[:, None]
@@ -129,13 +131,14 @@ class IterativeHessian:
         """X̃V."""
         self.passes += 1
         slopes = V[: self._d, :]
-        images = (slopes.T @ self._XT).T if self._transposed else self._X @ slopes
+        images = (slopes.T @ self._XT).T if self._on_device else self._X @ slopes
         return images + V[self._d :, :] if self._intercept else images
 
     def _backward(self, U: Any) -> Any:
         """X̃ᵀU."""
         self.passes += 1
-        out = (U.T @ self._X).T if self._transposed else self._XT @ U
+        transposed = self._on_device and self._narrow
+        out = (U.T @ self._X).T if transposed else self._XT @ U
         if not self._intercept:
             return out
         return concatenate([out, self._xp.sum(U, axis=0)[None, :]], self._xp)
@@ -338,8 +341,7 @@ class IterativeHessian:
         by_trace, trace_error = self._ratio_by_trace(*trace, by_rows)
         if not np.isfinite(trace_error):
             return by_rows, error, scatter
-        # df is a concave sum over rows: their scatter about ρq_i lowers it in second order.
-        trace_error = float(np.hypot(trace_error, scatter**2))
+        trace_error = float(np.hypot(trace_error, self._concavity(by_trace) * scatter**2))
         weights = np.array([1.0 / max(e, 1e-5) ** 2 for e in (error, trace_error)])
         weights /= weights.sum()
         ratio = float(weights @ [by_rows, by_trace])
@@ -361,6 +363,17 @@ class IterativeHessian:
             if abs(step) < ROOT_TOLERANCE:
                 return float(np.exp(log_ratio)), spread / slope
         return guess, np.inf
+
+    def _concavity(self, ratio: float) -> float:
+        """By how much of its square the rows' scatter about ρq_i moves the ρ that a trace implies.
+
+        df = Σ s_i with s = x/(1 + x), x = ρq_iD_i(1 + ε_i): E df falls by ½·Var ε·Σ 2s²(1 − s), and
+        ∂df/∂log ρ = Σ s(1 − s). Next to nothing where rows are many and their leverages small.
+        """
+        part = ratio * self.sizes * self._D
+        share = part / (1.0 + part)
+        free = share * (1.0 - share)
+        return float(free @ share) / max(float(free.sum()), np.finfo(float).tiny)
 
     def _coupling_strength(
         self, rows: np.ndarray, forms: Floats, solutions: np.ndarray, ratio: float

@@ -49,7 +49,7 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     problem = problem_of(estimator)
     n, d = X.shape
     coef, intercept = point_of(estimator, d)
-    weights = sample_weight * _class_factors(problem, estimator, labels, sample_weight)
+    weights = sample_weight * class_factors(problem, estimator, labels, sample_weight)
     N = float(weights.sum())
     penalty, strength = problem.penalty, problem.intercept_strength
     return LinearFit(
@@ -101,7 +101,7 @@ def unwrap(estimator: Any) -> tuple[Any | None, Any]:
     return (outer if inner is None else make_pipeline(outer, inner)), model
 
 
-def _class_factors(
+def class_factors(
     problem: Problem, estimator: Any, labels: Floats, sample_weight: Floats
 ) -> Floats:
     """The class weight of each row, computed by scikit-learn's own function."""

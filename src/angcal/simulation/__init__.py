@@ -1,4 +1,7 @@
-"""Data whose truth is known: P(y = 1 | x) = σ(w*ᵀ(x − mean)) with ‖w*‖_Σ = 1."""
+"""Data whose truth is known: P(y = 1 | x) = σ(w*ᵀ(x − mean)) with ‖w*‖_Σ = 1.
+
+`simulate_several` has K such indices in place of one, and any number of classes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from angcal.simulation.covariances import (
 from angcal.simulation.designs import DESIGNS
 from angcal.simulation.labels import SimulatedLabels, simulate_labels
 from angcal.simulation.model import Simulation, simulate
+from angcal.simulation.several import SeveralSimulation, simulate_several
 
 __all__ = [
     "DESIGNS",
@@ -19,9 +23,11 @@ __all__ = [
     "Covariance",
     "GivenCovariance",
     "IdentityCovariance",
+    "SeveralSimulation",
     "SimulatedLabels",
     "Simulation",
     "SpikedCovariance",
     "simulate",
     "simulate_labels",
+    "simulate_several",
 ]

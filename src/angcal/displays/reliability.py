@@ -1,48 +1,24 @@
-"""Reliability diagrams. Matplotlib is imported only when a new figure is needed."""
+"""Reliability diagrams of two classes. Matplotlib is imported only when a new figure is needed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
+from angcal.displays.canvas import FAINT, STYLES, own_axes
 from angcal.metrics import ReliabilityCurve, Strategy, as_vector, reliability_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ReliabilityDisplay"]
-
-STYLES = (
-    ("#0072B2", "o", "-"),
-    ("#D55E00", "s", "--"),
-    ("#009E73", "^", "-."),
-    ("#CC79A7", "D", ":"),
-    ("#E69F00", "v", (0, (5, 1, 1, 1, 1, 1))),
-    ("#56B4E9", "P", (0, (8, 2))),
-    ("#000000", "X", (0, (1, 2))),
-)
-"""Okabe–Ito colour, marker and dash of successive curves: told apart without colour as well."""
-
 # Artists carry these ids so that a second curve on the same axes finds what the first one drew.
 CURVE_ID = "angcal-reliability-curve"
 DIAGONAL_ID = "angcal-reliability-diagonal"
 HISTOGRAM_ID = "angcal-reliability-histogram"
-
-
-def _pyplot() -> ModuleType:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "ReliabilityDisplay draws with matplotlib, which is not installed; "
-            "run: pip install 'angcal[plot]'"
-        ) from error
-    return plt
 
 
 @dataclass
@@ -178,7 +154,7 @@ class ReliabilityDisplay:
         """
         if ax is None:
             size = (5.0, 6.3 if histogram else 5.0)
-            ax = _pyplot().subplots(figsize=size, layout="constrained")[1]
+            ax = own_axes("ReliabilityDisplay", size)
         self.ax_, self.figure_ = ax, ax.figure
         self._draw_frame(ax)
         earlier = sum(line.get_gid() == CURVE_ID for line in ax.lines)
@@ -202,7 +178,7 @@ class ReliabilityDisplay:
     def _draw_frame(self, ax: Axes) -> None:
         if any(line.get_gid() == DIAGONAL_ID for line in ax.lines):
             return
-        ax.plot([0, 1], [0, 1], color="0.4", lw=1, gid=DIAGONAL_ID, label="calibrated", zorder=1)
+        ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=DIAGONAL_ID, label="calibrated", zorder=1)
         ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="Observed frequency")
         ax.set(xlabel="Mean predicted probability")
         ax.set_aspect("equal", adjustable="box")

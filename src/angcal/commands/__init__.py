@@ -1,0 +1,1 @@
+"""The subcommands of ``angcal``, one file each: ``add_arguments(parser)``, ``execute(options)``."""

@@ -1,0 +1,136 @@
+"""``angcal predict``: a model and new rows in, calibrated probabilities out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from angcal.commands.outcome import (
+    DONE,
+    FAILED,
+    PACKAGE_MISSING,
+    WRONG_USAGE,
+    lacks_packages,
+    tell,
+    why_not_writable,
+)
+
+ROWS_AT_ONCE = 20_000
+PREDICTED = "predicted"
+SUFFIXES = (".csv", ".parquet")
+DESCRIPTION = """\
+Calibrated probabilities of new rows, by a model that angcal fit has saved.
+
+The result has one column for each class, p_CLASS, and the likeliest class. Columns that the model
+does not know are ignored; those that it needs must be there under the same names.
+"""
+EPILOG = """\
+examples:
+  angcal predict model.skops new.csv --out probabilities.csv
+  angcal predict model.skops new.parquet --id patient --out probabilities.parquet
+  angcal predict model.skops new.csv --out - | head
+
+exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line of ``angcal predict``."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("model", type=Path, help="file that angcal fit --out has written")
+    parser.add_argument("data", type=Path, help="table with the rows to predict")
+    parser.add_argument(
+        "--out", default="-", help="a .csv or .parquet file; - prints CSV (default: -)"
+    )
+    parser.add_argument("--id", metavar="COLUMN", help="carry this column over to the result")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Carry out a parsed command line; returns the exit code."""
+    if lacks_packages("predict", "pandas", "skops", "tqdm"):
+        return PACKAGE_MISSING
+    if options.out != "-" and (reason := why_not_writable(Path(options.out), SUFFIXES)):
+        tell(reason)
+        return WRONG_USAGE
+    if options.out.lower().endswith(".parquet") and lacks_packages("predict", "pyarrow"):
+        return PACKAGE_MISSING
+    from angcal.commands.progress import stages
+    from angcal.persistence import about, load
+    from angcal.tables import read_table
+
+    with stages(2) as begin:
+        begin("reading the model")
+        model, known = load(options.model), about(options.model)
+        begin("reading the table")
+        frame = read_table(options.data, least_rows=1)
+    if options.id is not None and options.id not in frame.columns:
+        tell(f"{options.data} has no column called {options.id!r} for --id; name one that it has.")
+        return FAILED
+    rows = _rows_for(model, known, frame, options)
+    _write(_probabilities(model, rows, frame, options.id), options.out)
+    return DONE
+
+
+def _rows_for(model: Any, known: dict[str, Any], frame: Any, options: argparse.Namespace) -> Any:
+    """The rows as the model wants them; extra columns are named and left out."""
+    from angcal.tables import TableError, aligned
+    from angcal.tables.errors import listed
+
+    names = known.get("columns") or list(getattr(model, "feature_names_in_", []))
+    others = frame if options.id is None else frame.drop(columns=options.id)
+    if not names:
+        wanted = getattr(model, "n_features_in_", others.shape[1])
+        if others.shape[1] != wanted:
+            raise TableError(
+                f"{options.data} has {others.shape[1]} columns, but the model, which knows no "
+                f"names, wants {wanted}; give just those, in their order."
+            )
+        return others.to_numpy()
+    used = set(names)
+    extra = [name for name in others.columns if name not in used]
+    if extra:
+        plural = "s" if len(extra) > 1 else ""
+        tell(f"note: ignored {len(extra)} column{plural} not used by the model: {listed(extra)}")
+    return aligned(frame, [str(name) for name in names], str(options.data))
+
+
+def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) -> Any:
+    """A table with the identifier, one column per class, and the likeliest class."""
+    import numpy as np
+    import pandas as pd
+
+    from angcal.commands.progress import watched
+    from angcal.tables import TableError
+
+    starts = range(0, len(rows), ROWS_AT_ONCE)
+    blocks = [
+        model.predict_proba(rows[start : start + ROWS_AT_ONCE])
+        for start in watched(starts, len(starts), "predicting")
+    ]
+    p = np.concatenate(blocks)
+    classes = np.asarray(model.classes_)
+    result = pd.DataFrame(p, columns=[f"p_{label}" for label in classes])
+    result[PREDICTED] = classes[p.argmax(axis=1)]
+    if identifier is not None:
+        if identifier in result.columns:
+            raise TableError(
+                f"--id {identifier} is also the name of a column of the result; rename it first."
+            )
+        result.insert(0, identifier, frame[identifier].to_numpy())
+    return result
+
+
+def _write(table: Any, out: str) -> None:
+    if out == "-":
+        table.to_csv(sys.stdout, index=False)
+        return
+    from angcal.datasets.writing import written
+
+    with written(Path(out)) as file:
+        if out.lower().endswith(".parquet"):
+            table.to_parquet(file, index=False, engine="pyarrow")
+        else:
+            file.write(table.to_csv(index=False).encode("utf-8"))

@@ -1,0 +1,118 @@
+"""Three and more classes: the part of AngularCalibratedClassifier that works in blocks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from angcal._typing import Floats, Matrix
+from angcal.arrays import product
+from angcal.estimators.one_fit import (
+    ARRAY_RULES,
+    LARGEST_DISTANCE,
+    OneFitCalibrator,
+    OptimalityWarning,
+    warn_about_repeats,
+)
+from angcal.links.several import SeveralLink, Softmax
+from angcal.reading import unwrap
+from angcal.several import calibrate_several, read_heads
+
+
+class SeveralClasses(OneFitCalibrator):
+    """Fit and predict for three and more classes; what a subclass has are its options."""
+
+    _knows_several = True
+    # Two classes and several leave results of different types here.
+    observables_: Any
+    angle_: Any
+    link_: Any
+    link: Any
+    angle: str | float
+    covariance: Any
+    pool: Any
+    sign_holdout: Any
+    confidence: float
+
+    def _takes_several(self) -> bool:
+        """Not with a link of one index."""
+        ours = self.link is None or isinstance(self.link, SeveralLink) or self.link == "logit"
+        return ours and super()._takes_several()
+
+    def _softmax(self) -> Softmax | None:
+        """The link as a softmax of the classes at hand, or None where all of it is estimated."""
+        K = len(self.classes_)
+        if not isinstance(self.link, SeveralLink):
+            return None
+        if not isinstance(self.link, Softmax):
+            raise ValueError(
+                f"link={type(self.link).__name__}(...) is no link of {K} classes; leave it None, "
+                "or pass angcal.links.several.Softmax."
+            )
+        if self.link.n_classes != K:
+            raise ValueError(f"link is a softmax of {self.link.n_classes} classes; y has {K}.")
+        return self.link
+
+    def _refuse_for_several(self, pool: Any) -> None:
+        """Name an option that is for two classes."""
+        K = len(self.classes_)
+        given = {
+            "covariance": self.covariance,
+            "pool": self.pool if pool is None else pool,
+            "sign_holdout": self.sign_holdout,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(f"{name} is for two classes, and y has {K}; leave it None.")
+        if not (isinstance(self.angle, str) and self.angle in ("auto", "loo")):
+            raise ValueError(
+                f"angle={self.angle!r} is for two classes, and y has {K}; use 'auto' or 'loo'."
+            )
+        if self.polish:
+            raise ValueError(
+                f"polish=True is for two classes, and y has {K}; lower the model's tol instead."
+            )
+
+    def _refuse_several_link(self) -> None:
+        if isinstance(self.link, SeveralLink):
+            raise ValueError(
+                f"link={type(self.link).__name__}(...) is for three or more classes, and y has "
+                "two; use Logit(scale, offset) or leave it None."
+            )
+
+    def _fit_several(self, rows: Matrix, codes: np.ndarray, weights: Floats, pool: Any) -> None:
+        """Read the heads, estimate their angles, build the predictor."""
+        self._refuse_for_several(pool)
+        link = self._softmax()
+        _, linear = unwrap(self.estimator_)
+        heads = read_heads(linear, rows, codes, weights, self.observables)
+        # With all weights at zero the scores have no spread to measure by.
+        self.distance_to_optimum_ = heads.distance_to_optimum if np.any(heads.coef) else np.nan
+        if self.distance_to_optimum_ > LARGEST_DISTANCE:
+            warnings.warn(
+                f"The base model is not at the optimum of its objective: its scores would still "
+                f"move by {self.distance_to_optimum_:.1%} of their standard deviation. The "
+                "observables assume the optimum; lower the model's tolerance.",
+                OptimalityWarning,
+                stacklevel=3,
+            )
+        self.coef_, self.intercept_ = heads.coef, heads.intercept
+        self.observables_ = heads.observables
+        warn_about_repeats(rows, heads.followed)
+        result = calibrate_several(heads, codes, weights, link, self.confidence)
+        self.angle_, self.link_, self.curve_ = result.angle, result.link, result.predictor
+
+    def _several_scores(self, X: Any) -> Floats:
+        """Scores of new rows, one column for each head, in double precision."""
+        rows = self._unread_rows(X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = np.column_stack([product(rows, row) for row in self.coef_]) + self.intercept_
+            if not (self.coef_.all() and np.isfinite(scores).all()):
+                check_array(rows, estimator=self, input_name="X", **ARRAY_RULES)
+        return scores
+
+    def _several_probabilities(self, X: Any) -> Floats:
+        return self.curve_.predict(self._several_scores(X))

@@ -1,0 +1,273 @@
+r"""Generalised links of several indices: π(x) = g(G), G = (w*₁ᵀx, …, w*_Kᵀx).
+
+A link takes an (n, K) array of indices and gives an (n, L) array of class probabilities. Links of
+one number g(u) ∈ [0, 1] have two classes, and give the columns 1 − g and g.
+
+    softmax      g_k(u) = exp(u_k + b_k)/Σ_l exp(u_l + b_l)
+    two layers   g(u) = Σ_k a_k σ(u_k), the outer weights a_k frozen
+    additive     g(u) = Σ_k f_k(u_k)
+    interaction  g(u) = Σ_k f_k(u_k) + Σ_{k<l} h_kl(u_k, u_l)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import softmax
+
+from angcal._typing import Floats
+from angcal.links.base import Link
+from angcal.links.families import Logit
+
+# Sums of parts that are meant to be probabilities may miss [0, 1] by rounding, not by more.
+ROUNDING = 1e-9
+
+
+class SeveralLink(ABC):
+    """Indices to class probabilities.
+
+    Attributes
+    ----------
+    n_indices : int
+        K.
+    n_outputs : int
+        L, the number of classes.
+    """
+
+    n_indices: int
+    n_outputs: int
+
+    @abstractmethod
+    def __call__(self, indices: ArrayLike) -> Floats:
+        """(n, L) probabilities at (n, K) indices."""
+
+    def _checked(self, indices: ArrayLike) -> Floats:
+        u = np.asarray(indices, dtype=np.float64)
+        if u.ndim != 2 or u.shape[1] != self.n_indices:
+            raise ValueError(
+                f"indices must have the shape (n, {self.n_indices}); got {np.shape(indices)}."
+            )
+        return u
+
+
+class ScalarLink(SeveralLink):
+    """A link of one number g(u) in [0, 1]: two classes."""
+
+    n_outputs = 2
+
+    @abstractmethod
+    def positive(self, u: Floats) -> Floats:
+        """g at (n, K) indices."""
+
+    def __call__(self, indices: ArrayLike) -> Floats:
+        """Columns 1 − g and g."""
+        p = np.asarray(self.positive(self._checked(indices)), dtype=np.float64)
+        outside = ~((p >= -ROUNDING) & (p <= 1.0 + ROUNDING))
+        if outside.any():
+            raise ValueError(
+                f"{type(self).__name__} gives {p[outside][0]:.3g}, which is no probability; scale "
+                "its parts so that their sum stays in [0, 1]."
+            )
+        p = np.clip(p, 0.0, 1.0)
+        return np.column_stack([1.0 - p, p])
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(SeveralLink):
+    """g_k(u) = exp(u_k + b_k)/Σ_l exp(u_l + b_l).
+
+    Parameters
+    ----------
+    n_classes : int
+        K ≥ 2.
+    offset : (K,) array, optional
+        b; zero by default.
+    covariance : (K, K) array, optional
+        Cov(G) of the indices. A softmax with it is wholly known; without it, only its form is.
+
+    Examples
+    --------
+    >>> Softmax(2)([[0.0, 0.0]])
+    array([[0.5, 0.5]])
+    """
+
+    n_classes: int
+    offset: ArrayLike | None = None
+    covariance: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        K = self.n_classes
+        if K < 2:
+            raise ValueError(f"n_classes={K} must be at least 2.")
+        offset = np.zeros(K) if self.offset is None else np.asarray(self.offset, dtype=np.float64)
+        if offset.shape != (K,) or not np.all(np.isfinite(offset)):
+            raise ValueError(f"offset must hold {K} finite numbers, one for each class.")
+        object.__setattr__(self, "offset", offset)
+        if self.covariance is not None:
+            object.__setattr__(self, "covariance", _covariance(self.covariance, K))
+
+    @property
+    def n_indices(self) -> int:  # type: ignore[override]
+        """K."""
+        return self.n_classes
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """K."""
+        return self.n_classes
+
+    def __call__(self, indices: ArrayLike) -> Floats:
+        """Probabilities of the K classes."""
+        return softmax(self._checked(indices) + np.asarray(self.offset), axis=1)
+
+
+def _covariance(matrix: ArrayLike, size: int) -> Floats:
+    """The matrix as floats, symmetric and without negative eigenvalues; singular ones will do."""
+    values = np.asarray(matrix, dtype=np.float64)
+    if values.shape != (size, size) or not np.all(np.isfinite(values)):
+        raise ValueError(f"covariance must be a finite {size} × {size} matrix.")
+    scale = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    if np.abs(values - values.T).max() > 1e-8 * scale:
+        raise ValueError("covariance is not symmetric.")
+    lowest = float(np.linalg.eigvalsh(values)[0])
+    if lowest < -1e-8 * scale:
+        raise ValueError(f"covariance has a negative eigenvalue ({lowest:.3g}).")
+    return 0.5 * (values + values.T)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer(ScalarLink):
+    """g(u) = Σ_k a_k σ(u_k), a_k ≥ 0 and Σ a_k ≤ 1.
+
+    Parameters
+    ----------
+    outer : (K,) array
+        a.
+    inner : Link, default=Logit()
+        σ.
+
+    Examples
+    --------
+    >>> TwoLayer((0.5, 0.5))([[0.0, 0.0]])
+    array([[0.5, 0.5]])
+    """
+
+    outer: ArrayLike
+    inner: Link = field(default_factory=Logit)
+
+    def __post_init__(self) -> None:
+        outer = np.asarray(self.outer, dtype=np.float64).ravel()
+        if not len(outer) or not np.all(outer >= 0) or outer.sum() > 1.0 + ROUNDING:
+            raise ValueError(
+                f"outer={self.outer!r} must hold weights of at least 0 that sum to at most 1."
+            )
+        object.__setattr__(self, "outer", outer)
+
+    @property
+    def n_indices(self) -> int:  # type: ignore[override]
+        """K."""
+        return len(np.asarray(self.outer))
+
+    def positive(self, u: Floats) -> Floats:
+        return np.asarray(self.inner(u)) @ np.asarray(self.outer)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveIndex(ScalarLink):
+    """g(u) = Σ_k f_k(u_k).
+
+    Parameters
+    ----------
+    parts : sequence of callables
+        f_k, each of an array.
+    """
+
+    parts: tuple[Callable[[Floats], Floats], ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.parts):
+            raise ValueError("parts must hold at least one function.")
+        object.__setattr__(self, "parts", tuple(self.parts))
+
+    @property
+    def n_indices(self) -> int:  # type: ignore[override]
+        """K."""
+        return len(self.parts)
+
+    def positive(self, u: Floats) -> Floats:
+        return np.sum([f(u[:, k]) for k, f in enumerate(self.parts)], axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class InteractionIndex(ScalarLink):
+    """g(u) = Σ_k f_k(u_k) + Σ_{k<l} h_kl(u_k, u_l).
+
+    Parameters
+    ----------
+    parts : sequence of callables
+        f_k.
+    pairs : mapping from (k, l) to callable
+        h_kl, each of two arrays.
+    """
+
+    parts: tuple[Callable[[Floats], Floats], ...]
+    pairs: Mapping[tuple[int, int], Callable[[Floats, Floats], Floats]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        for k, l in self.pairs:
+            if not 0 <= k < l < len(self.parts):
+                raise ValueError(
+                    f"pairs has the key {(k, l)}; keys are (k, l) with 0 <= k < l < "
+                    f"{len(self.parts)}."
+                )
+
+    @property
+    def n_indices(self) -> int:  # type: ignore[override]
+        """K."""
+        return len(self.parts)
+
+    def positive(self, u: Floats) -> Floats:
+        total = np.sum([f(u[:, k]) for k, f in enumerate(self.parts)], axis=0)
+        for (k, l), h in self.pairs.items():
+            total = total + h(u[:, k], u[:, l])
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class CallableSeveral(SeveralLink):
+    """A user's g: an (n, K) array to (n,) probabilities of class 1, or to (n, L) of all classes.
+
+    Parameters
+    ----------
+    function : callable
+    n_indices : int
+        K.
+    n_outputs : int, default=2
+        L.
+    """
+
+    function: Callable[[Floats], Any]
+    n_indices: int
+    n_outputs: int = 2
+
+    def __call__(self, indices: ArrayLike) -> Floats:
+        """(n, L) probabilities."""
+        u = self._checked(indices)
+        p = np.asarray(self.function(u), dtype=np.float64)
+        if p.shape == (len(u),) and self.n_outputs == 2:
+            p = np.column_stack([1.0 - p, p])
+        if p.shape != (len(u), self.n_outputs):
+            raise ValueError(
+                f"the link gave an array of shape {p.shape} for {len(u)} rows; it must give "
+                f"(n, {self.n_outputs})."
+            )
+        off = np.abs(p.sum(axis=1) - 1.0) > 1e-6
+        if not np.all(p >= -ROUNDING) or off.any():
+            raise ValueError("the link gave numbers that are no probabilities of the classes.")
+        return np.clip(p, 0.0, 1.0)

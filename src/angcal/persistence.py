@@ -1,0 +1,323 @@
+"""A fitted model <-> a ``.skops`` file that can be opened without trusting who wrote it.
+
+The file is a zip archive by skops: arrays and a description of types, no code. Beside it lies
+``angcal.json`` with the versions that wrote it and what the writer said about the model. Loading
+accepts the types that are listed here and those that skops trusts by itself (scikit-learn's public
+estimators, NumPy's and SciPy's arrays), and no others.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from angcal.datasets.writing import written
+
+FORMAT = 1
+ABOUT, SCHEMA = "angcal.json", "schema.json"
+MOST_TYPES_NAMED = 5
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+)
+
+# Whose modules a file may name at all; looked at before skops is.
+PACKAGES = {"angcal", "sklearn", "numpy", "scipy", "builtins", "collections"}
+TRUSTED = (
+    "angcal.angle.Angle",
+    "angcal.baselines.calibrators.BetaCalibration",
+    "angcal.baselines.calibrators.HistogramBinning",
+    "angcal.baselines.calibrators.IsotonicCalibration",
+    "angcal.baselines.calibrators.PlattScaling",
+    "angcal.baselines.calibrators.TemperatureScaling",
+    "angcal.covariance.scale.ScoreScale",
+    "angcal.estimators.angular.AngularCalibratedClassifier",
+    "angcal.estimators.m_estimator.MEstimator",
+    "angcal.estimators.path.AngularLogisticRegressionCV",
+    "angcal.estimators.score.ScoreCalibratedClassifier",
+    "angcal.links.families.Cauchit",
+    "angcal.links.families.ClippedLinear",
+    "angcal.links.families.ComplementaryLogLog",
+    "angcal.links.families.Logit",
+    "angcal.links.families.Probit",
+    "angcal.links.several.AdditiveIndex",
+    "angcal.links.several.InteractionIndex",
+    "angcal.links.several.Softmax",
+    "angcal.links.several.TwoLayer",
+    "angcal.losses.Exponential",
+    "angcal.losses.HuberisedHinge",
+    "angcal.losses.Logistic",
+    "angcal.losses.ProbitLikelihood",
+    "angcal.losses.Squared",
+    "angcal.losses.SquaredHinge",
+    "angcal.observables.Observables",
+    "angcal.path.curve.PenaltyPath",
+    "angcal.penalties.ElasticNet",
+    "angcal.penalties.NoPenalty",
+    "angcal.penalties.PseudoHuber",
+    "angcal.penalties.Quadratic",
+    "angcal.penalties.Ridge",
+    "angcal.prediction.curves.CalibratedCurve",
+    "angcal.prediction.curves.ConstantCurve",
+    "angcal.reading.problem.LinearHead",
+    "angcal.several.calibration.AngleMatrix",
+    "angcal.several.integration.Noise",
+    "angcal.several.integration.Rule",
+    "angcal.several.observables.SeveralObservables",
+    "angcal.several.predictor.SeveralPredictor",
+    "angcal.tables.transformers.NumberColumns",
+    "angcal.tables.transformers.SparseColumns",
+    "angcal.tables.transformers.TextColumns",
+    # What penalties and scikit-learn's transformers hold besides plain values.
+    "numpy.dtype",
+    "scipy.sparse._csc.csc_array",
+    "scipy.sparse._csc.csc_matrix",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+    "sklearn.compose._column_transformer._RemainderColsList",
+    "sklearn.frozen._frozen.FrozenEstimator",
+)
+
+
+class PersistenceError(ValueError):
+    """A model cannot be saved or loaded; the message says why and what to do."""
+
+
+def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
+    """Write a model, so that the file is either whole or not there.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        One of angcal's, or a scikit-learn Pipeline around one.
+    path : str or Path
+        By custom its name ends in ``.skops``.
+    about : dict, optional
+        Anything that JSON can hold, given back by `about`.
+
+    Raises
+    ------
+    PersistenceError
+        Where the model holds something that `load` would refuse, such as a function.
+    """
+    path, skops = Path(path), _skops()
+    try:
+        told = json.dumps({"format": FORMAT, "versions": _versions(), "about": about or {}})
+    except (TypeError, ValueError) as error:
+        raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
+    try:
+        data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+    except Exception as error:  # skops raises many kinds for what it cannot take
+        raise PersistenceError(
+            f"{type(model).__name__} cannot be saved: {_first_line(error)}; keep it with pickle, "
+            "or leave out the part that is named."
+        ) from error
+    unknown = _untrusted(data)
+    if unknown:
+        raise PersistenceError(
+            f"{type(model).__name__} cannot be saved: it holds {_named(unknown)}, which no reader "
+            "would trust; use a link, loss or penalty of angcal, or keep it with pickle."
+        )
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(ABOUT, told)
+    with written(path) as file:
+        file.write(buffer.getbuffer())
+
+
+def load(path: Any) -> Any:
+    """The model in a file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    PersistenceError
+        For a file that is missing, damaged, not one of `save`, written by other versions, or that
+        holds types which are not trusted.
+    """
+    path = Path(path)
+    data = _read(path)
+    _check_versions(path, _told(path, data)["versions"])
+    try:
+        # A file may claim an older protocol to be read by older, laxer rules.
+        if _schema(data).get("protocol") != _protocol_here():
+            raise PersistenceError(
+                f"{path} was written with another version of skops; install that version, or fit "
+                "the model again."
+            )
+        unknown = _untrusted(data)
+        if unknown:
+            raise PersistenceError(
+                f"{path} holds {_named(unknown)}, which angcal does not trust; get the model from "
+                "where it was fitted, saved by angcal.persistence.save."
+            )
+        return _skops().loads(data, trusted=list(TRUSTED))
+    except PersistenceError:
+        raise
+    except DAMAGE as error:
+        raise _damaged(path) from error
+
+
+def about(path: Any) -> dict[str, Any]:
+    """What was said about the model when it was saved, and "versions": those that wrote it.
+
+    Parameters
+    ----------
+    path : str or Path
+    """
+    path = Path(path)
+    told = _told(path, _read(path))
+    return {**told["about"], "versions": told["versions"]}
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            "model files need skops; run: pip install 'angcal[cli]'", name="skops"
+        ) from error
+    return skops.io
+
+
+def _versions() -> dict[str, str]:
+    import sklearn
+
+    from angcal import __version__
+
+    return {"angcal": __version__, "scikit-learn": sklearn.__version__}
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a file whose checksums are right."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise PersistenceError(f"{path} does not exist; check the name and the folder.") from error
+    except IsADirectoryError as error:
+        raise PersistenceError(f"{path} is a folder; name the model file in it.") from error
+    except OSError as error:
+        raise PersistenceError(f"{path} cannot be read: {error.strerror}.") from error
+    # A zip archive starts with PK; one that does but cannot be opened is cut off or damaged.
+    if not data.startswith(b"PK"):
+        raise PersistenceError(
+            f"{path} is not a model file; make one with: angcal fit --out, or "
+            "angcal.persistence.save."
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            broken = archive.testzip()
+    except DAMAGE as error:
+        raise _damaged(path) from error
+    if broken is not None:
+        raise _damaged(path)
+    return data
+
+
+def _damaged(path: Path) -> PersistenceError:
+    return PersistenceError(f"{path} is damaged or cut off; copy it again, or fit it again.")
+
+
+def _told(path: Path, data: bytes) -> dict[str, Any]:
+    """The part of the file that is angcal's own."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = archive.namelist()
+        if ABOUT not in names or SCHEMA not in names:
+            raise PersistenceError(
+                f"{path} was not written by angcal.persistence.save; save the model with it."
+            )
+        try:
+            told = json.loads(archive.read(ABOUT))
+        except ValueError as error:
+            raise _damaged(path) from error
+    if not isinstance(told, dict) or not isinstance(told.get("format"), int):
+        raise _damaged(path)
+    if told["format"] != FORMAT:
+        raise PersistenceError(
+            f"{path} has file format {told['format']}, but this angcal reads {FORMAT}; update "
+            "angcal, or fit the model again."
+        )
+    if not all(isinstance(told.get(part), dict) for part in ("versions", "about")):
+        raise _damaged(path)
+    return told
+
+
+def _check_versions(path: Path, wrote: dict[str, str]) -> None:
+    """Refuse files of another minor version, or of a newer one than this."""
+    for package, here in _versions().items():
+        there = str(wrote.get(package, "?"))
+        theirs, ours = _numbers(there), _numbers(here)
+        if theirs is None or ours is None or theirs[:2] != ours[:2] or theirs > ours:
+            raise PersistenceError(
+                f"{path} was written with {package} {there}, but this is {package} {here}; install "
+                "that version, or fit the model again."
+            )
+
+
+def _numbers(version: str) -> tuple[int, int, int] | None:
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def _untrusted(data: bytes) -> list[str]:
+    """Types in a file that are not on the list; no module that it names has been imported."""
+    foreign = sorted(_foreign(_schema(data)))
+    if foreign:
+        return foreign
+    return sorted(set(_skops().get_untrusted_types(data=data)) - set(TRUSTED))
+
+
+def _schema(data: bytes) -> dict[str, Any]:
+    """What skops has written about the types in a file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        schema = json.loads(archive.read(SCHEMA))
+    if not isinstance(schema, dict):
+        raise ValueError("no description of types")
+    return schema
+
+
+def _protocol_here() -> Any:
+    return _schema(_skops().dumps(None)).get("protocol")
+
+
+def _foreign(schema: Any) -> set[str]:
+    """Types of other packages than those that a model can need."""
+    found: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            waiting.extend(node.values())
+            module = node.get("__module__")
+            if isinstance(module, str) and module.split(".")[0] not in PACKAGES:
+                found.add(f"{module}.{node.get('__class__')}")
+    return found
+
+
+def _named(types: list[str]) -> str:
+    more = len(types) - MOST_TYPES_NAMED
+    shown = ", ".join(types[:MOST_TYPES_NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,254 @@
+r"""Cross-index angles C = Cov(G, S) from the training labels, where Cov(G) is known.
+
+In the directions h = A⁺G that a softmax can see, with whitened leave-one-out scores s̃:
+
+- *Stein*: Cov(Y, S) = J·Cov(h, S), J = E ∇softmax, so C = J⁺·Cov(Y, S): one linear solve.
+- *likelihood*: maximise Σ log P(y_i | s̃_i). With Cov(h) = ΓΓᵀ every C that is compatible with it is
+
+      C = Γ·T,   T = V⁻¹B,   VVᵀ = I + BBᵀ,   h = ΓV⁻¹(B s̃ + z),  z ~ N(0, I)
+
+  for one unconstrained matrix B, so that the noise can never turn negative. Starts at Stein's C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+
+from angcal._typing import Floats
+from angcal.several.integration import Rule, noise_of, rule_for, sobol_rule, tensor_rule
+from angcal.several.likelihood import SmoothedLikelihood
+
+NEGLIGIBLE_VARIANCE = 1e-10
+# How much larger the variance of the estimate is than independent scores would have it, as
+# leave-one-out scores lean on other labels. Over simulated designs (n from d to 3d, K = 3 and
+# 5, three strengths of the signal) the mean squared z-score without this factor was 1.0 to 2.4.
+COUPLING_INFLATION = 1.75
+# Singular values of T at the start: at one the noise would vanish, and with it the way back.
+LARGEST_START = 0.95
+# Nodes for fits: their error averages over rows, so fewer will do than for one prediction.
+FIT_GROUP_SIZE, FIT_GROUPS, MOST_FIT_NODES = 64, 4, 31
+DIFFERENCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Scores in uncorrelated units: s = centre + factor·s̃.
+
+    Attributes
+    ----------
+    values : (n, m) array
+        s̃, with as many columns as the scores have independent directions.
+    center : (k,) array
+    factor : (k, m) array
+        R^½ on the directions that vary; R = factor·factorᵀ.
+    """
+
+    values: Floats
+    center: Floats
+    factor: Floats
+
+    @property
+    def covariance(self) -> Floats:
+        """R."""
+        return self.factor @ self.factor.T
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """(m, k): s − centre to s̃."""
+        return np.asarray(np.linalg.pinv(self.factor), dtype=np.float64)
+
+
+def whiten(scores: Floats, weights: Floats) -> Whitened:
+    """Whitened scores; directions without variance (dependent heads) are left out."""
+    center = np.average(scores, axis=0, weights=weights)
+    centred = scores - center
+    R = (centred * weights[:, None]).T @ centred / weights.sum()
+    values, vectors = np.linalg.eigh(R)
+    kept = values > NEGLIGIBLE_VARIANCE * max(float(values[-1]), np.finfo(float).tiny)
+    factor = vectors[:, kept] * np.sqrt(values[kept])
+    return Whitened(centred @ (vectors[:, kept] / np.sqrt(values[kept])), center, factor)
+
+
+def fitting_rule(covariance: Floats) -> Rule:
+    """Nodes for noise of at most this covariance, fewer than a prediction takes."""
+    q = len(covariance)
+    spread = float(np.sqrt(max(np.linalg.eigvalsh(covariance)[-1], 0.0)))
+    if spread == 0.0:
+        return rule_for(np.empty(0))
+    if q > 2:
+        return sobol_rule(q, FIT_GROUP_SIZE, FIT_GROUPS)
+    coarse = rule_for(np.full(q, spread), 0.75)
+    if q > 1 and len(coarse.nodes) > MOST_FIT_NODES**q:
+        return tensor_rule((MOST_FIT_NODES,) * q)
+    return coarse
+
+
+def stein_covariance(
+    codes: np.ndarray,
+    weights: Floats,
+    whitened: Whitened,
+    contrast: Floats,
+    offset: Floats,
+    index_covariance: Floats,
+) -> Floats:
+    """Cov(h, s̃) = J⁺·Cov(Y, s̃), (q, m).
+
+    Parameters
+    ----------
+    index_covariance : (q, q) array
+        Cov(h).
+    """
+    noise = noise_of(index_covariance)
+    rule = rule_for(noise.spreads)
+    logits = noise.shifts(rule) @ contrast.T + offset
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    # Aᵀ E[diag p − ppᵀ] A
+    mean_p = rule.weights @ p
+    jacobian = np.diag(mean_p) - (p * rule.weights[:, None]).T @ p
+    J = contrast.T @ jacobian @ contrast
+    Y = np.zeros((len(codes), len(contrast)))
+    Y[np.arange(len(codes)), codes] = 1.0
+    Y -= np.average(Y, axis=0, weights=weights)
+    cross = contrast.T @ ((Y * weights[:, None]).T @ whitened.values) / weights.sum()
+    return np.linalg.pinv(J, hermitian=True) @ cross
+
+
+@dataclass(frozen=True, eq=False)
+class CrossAngles:
+    """C between the indices that a softmax can see and the whitened scores.
+
+    Attributes
+    ----------
+    covariance : (q, m) array
+        Cov(h, s̃).
+    variance : (q·m, q·m) array
+        Of its entries.
+    index_covariance : (q, q) array
+        Cov(h).
+    log_likelihood : float
+    """
+
+    covariance: Floats
+    variance: Floats
+    index_covariance: Floats
+    log_likelihood: float
+
+
+@dataclass(frozen=True, eq=False)
+class KnownIndices:
+    """The likelihood as a function of B; see the module.
+
+    Attributes
+    ----------
+    likelihood : SmoothedLikelihood
+    scores : (n, m) array
+        s̃.
+    root : (q, q) array
+        Γ with ΓΓᵀ = Cov(h).
+    """
+
+    likelihood: SmoothedLikelihood
+    scores: Floats
+    root: Floats
+
+    def maps(self, B: Floats) -> tuple[Floats, Floats]:
+        """(ΓV⁻¹, V)."""
+        V = np.asarray(np.linalg.cholesky(np.eye(len(B)) + B @ B.T), dtype=np.float64)
+        return solve_triangular(V, self.root.T, lower=True, trans="T").T, V
+
+    def covariance(self, B: Floats) -> Floats:
+        """C = ΓV⁻¹B."""
+        return self.maps(B)[0] @ B
+
+    def loss(self, flat: Floats) -> tuple[float, Floats]:
+        """−log likelihood and its gradient in B."""
+        q, m = len(self.root), self.scores.shape[1]
+        B = flat.reshape(q, m)
+        W, V = self.maps(B)
+        inner = self.scores @ B.T
+        value, slopes, in_noise = self.likelihood(inner @ W.T, W)
+        in_W = slopes.T @ inner + in_noise
+        in_B = W.T @ (slopes.T @ self.scores)
+        # W = ΓV⁻¹, so dW = −W dV V⁻¹; then through the Cholesky factor of I + BBᵀ.
+        in_V = np.tril(-solve_triangular(V, (W.T @ in_W).T, lower=True).T)
+        inner_part = np.tril(V.T @ in_V)
+        inner_part[np.diag_indices_from(inner_part)] *= 0.5
+        outer = solve_triangular(V, inner_part, lower=True, trans="T")
+        in_M = solve_triangular(V, outer.T, lower=True, trans="T").T
+        in_B = in_B + (in_M + in_M.T) @ B
+        return value, in_B.ravel()
+
+    def start(self, covariance: Floats) -> Floats:
+        """B of a covariance, its T shortened where it claims to know everything."""
+        T = np.linalg.pinv(self.root) @ covariance
+        U, sizes, Vt = np.linalg.svd(T, full_matrices=False)
+        T = (U * np.minimum(sizes, LARGEST_START)) @ Vt
+        # The lower V with VᵀV = (I − TTᵀ)⁻¹: a Cholesky factor from the other corner.
+        N = np.linalg.inv(np.eye(len(T)) - T @ T.T)[::-1, ::-1]
+        V = np.linalg.cholesky(N)[::-1, ::-1].T
+        return V @ T
+
+    def information(self, B: Floats) -> Floats:
+        """Second derivatives of the loss in B, by central differences of its gradient."""
+        flat = B.ravel()
+        H = np.empty((flat.size, flat.size))
+        for j in range(flat.size):
+            move = np.zeros_like(flat)
+            move[j] = DIFFERENCE
+            H[j] = (self.loss(flat + move)[1] - self.loss(flat - move)[1]) / (2.0 * DIFFERENCE)
+        return 0.5 * (H + H.T)
+
+    def jacobian(self, B: Floats) -> Floats:
+        """∂C/∂B, (q·m, q·m)."""
+        flat = B.ravel()
+        J = np.empty((flat.size, flat.size))
+        for j in range(flat.size):
+            move = np.zeros_like(flat)
+            move[j] = DIFFERENCE
+            up, down = (self.covariance((flat + s * move).reshape(B.shape)) for s in (1.0, -1.0))
+            J[:, j] = ((up - down) / (2.0 * DIFFERENCE)).ravel()
+        return J
+
+
+def root_of(covariance: Floats) -> Floats:
+    """Symmetric Γ with ΓΓᵀ = covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def estimate_known(
+    codes: np.ndarray,
+    weights: Floats,
+    whitened: Whitened,
+    contrast: Floats,
+    offset: Floats,
+    index_covariance: Floats,
+    inflation: float = COUPLING_INFLATION,
+) -> CrossAngles:
+    """C by likelihood from Stein's start, where Cov(h) and the offset are known.
+
+    Parameters
+    ----------
+    inflation : float
+        By how much leave-one-out scores that lean on each other raise the variance; 1 for scores of
+        fresh rows.
+    """
+    likelihood = SmoothedLikelihood(
+        codes, weights, contrast, offset, fitting_rule(index_covariance)
+    )
+    problem = KnownIndices(likelihood, whitened.values, root_of(index_covariance))
+    first = stein_covariance(codes, weights, whitened, contrast, offset, index_covariance)
+    start = problem.start(first)
+    found = minimize(
+        problem.loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200}
+    )
+    B = found.x.reshape(start.shape)
+    J = problem.jacobian(B)
+    variance = inflation * J @ np.linalg.pinv(problem.information(B), hermitian=True) @ J.T
+    return CrossAngles(problem.covariance(B), variance, index_covariance, -float(found.fun))

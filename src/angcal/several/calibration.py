@@ -1,0 +1,269 @@
+"""From leave-one-out scores of several classes to a predictor and its matrix of angles."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from angcal._typing import Floats
+from angcal.angle import quantile
+from angcal.calibration import AngleWarning
+from angcal.links.several import Softmax
+from angcal.several.angles import Whitened, estimate_known, whiten
+from angcal.several.heads import Heads
+from angcal.several.integration import Noise, noise_of
+from angcal.several.linkfit import SeveralEstimate, estimate_family
+from angcal.several.multinomial import index_map
+from angcal.several.predictor import SeveralPredictor
+
+DIFFERENCE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class AngleMatrix:
+    """Cosines between the K true indices and the fitted scores.
+
+    Indices are taken about their mean over the classes, because a softmax cannot see a constant.
+
+    Attributes
+    ----------
+    cosine : (K, heads) array
+        Corr(G_k, S_l).
+    standard_error : (K, heads) array
+        From the draw of the rows.
+    interval : (K, heads, 2) array
+        Confidence interval, within [−1, 1].
+    covariance : (K, heads) array
+        C = Cov(G, S), S in units of its standard deviation.
+    score_covariance : (heads, heads) array
+        R.
+    index_covariance : (K, K) array
+        Cov(G).
+    method : {"loo", "fallback"}
+    reason : str
+    confidence : float
+    """
+
+    cosine: Floats
+    standard_error: Floats
+    interval: Floats
+    covariance: Floats
+    score_covariance: Floats
+    index_covariance: Floats
+    method: str
+    reason: str
+    confidence: float
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether nothing could be estimated."""
+        return self.method == "fallback"
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralCalibration:
+    """Angles, link and the predictor they make."""
+
+    angle: AngleMatrix
+    link: Softmax
+    predictor: SeveralPredictor
+
+
+def calibrate_several(
+    heads: Heads, codes: np.ndarray, weights: Floats, link: Softmax | None, confidence: float
+) -> SeveralCalibration:
+    """Estimate the cross-index angles, and fall back to the prevalence where there are none.
+
+    Parameters
+    ----------
+    heads : Heads
+    codes : (n,) array of int
+    weights : (n,) array
+        Case weights.
+    link : Softmax or None
+        With its covariance it is known; otherwise covariance and offset are estimated.
+    confidence : float
+    """
+    weights = weights / np.mean(weights)
+    if not np.any(heads.coef):
+        return _fallback(heads, codes, weights, confidence, "all fitted weights are zero")
+    whitened = whiten(heads.scores, weights)
+    if whitened.values.shape[1] == 0:
+        return _fallback(heads, codes, weights, confidence, "the fitted scores do not vary")
+    if link is not None and link.covariance is not None:
+        return _known(heads, codes, weights, whitened, link, confidence)
+    return _unknown(heads, codes, weights, whitened, confidence)
+
+
+def _known(
+    heads: Heads,
+    codes: np.ndarray,
+    weights: Floats,
+    whitened: Whitened,
+    link: Softmax,
+    confidence: float,
+) -> SeveralCalibration:
+    A = heads.contrast
+    seen = index_map(A)
+    gamma = seen @ np.asarray(link.covariance) @ seen.T
+    offset = np.asarray(link.offset)
+    found = estimate_known(codes, weights, whitened, A, offset, gamma)
+    rest = gamma - found.covariance @ found.covariance.T
+    predictor = _predictor(heads, whitened, found.covariance, np.zeros(len(gamma)), rest, offset)
+    reach = _units(heads, whitened)
+    lifted = np.kron(A, reach)
+    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", lifted, found.variance, lifted), 0.0))
+    C = A @ found.covariance @ reach.T
+    index_covariance = A @ gamma @ A.T
+    deviations = np.sqrt(np.maximum(np.diag(index_covariance), np.finfo(float).tiny))
+    error = errors.reshape(C.shape) / deviations[:, None]
+    cosine = np.clip(C / deviations[:, None], -1.0, 1.0)
+    half = quantile(confidence) * error
+    interval = np.clip(np.stack([cosine - half, cosine + half], axis=-1), -1.0, 1.0)
+    angle = AngleMatrix(
+        cosine,
+        error,
+        interval,
+        C,
+        reach @ reach.T,
+        index_covariance,
+        "loo",
+        "likelihood of the labels at their leave-one-out scores, Cov(G) known",
+        confidence,
+    )
+    return SeveralCalibration(angle, link, predictor)
+
+
+def _unknown(
+    heads: Heads, codes: np.ndarray, weights: Floats, whitened: Whitened, confidence: float
+) -> SeveralCalibration:
+    inflation = 1.0 + heads.leaning
+    found = estimate_family(codes, weights, whitened, heads.contrast, heads.project, inflation)
+    if not found.rises:
+        return _fallback(
+            heads,
+            codes,
+            weights,
+            confidence,
+            "leave-one-out scores rank the labels no better than chance",
+        )
+    A = heads.contrast
+    predictor = _predictor(
+        heads,
+        whitened,
+        found.slopes,
+        found.offset,
+        found.slopes @ found.slopes.T,
+        np.zeros(len(A)),
+        tuple(
+            (part.weight, part.length, part.length * float(np.sqrt(part.noise)))
+            for part in found.components
+        ),
+    )
+    covariance = A @ found.index_covariance @ A.T
+    link = Softmax(len(A), offset=A @ found.offset, covariance=covariance)
+    return SeveralCalibration(_family_angles(heads, whitened, found, confidence), link, predictor)
+
+
+def _units(heads: Heads, whitened: Whitened) -> Floats:
+    """(heads, m): whitened scores to heads' scores in units of their standard deviation."""
+    reach = heads.spread @ whitened.factor
+    sizes = np.sqrt(np.sum(reach**2, axis=1))
+    return reach / np.where(sizes > 0, sizes, 1.0)[:, None]
+
+
+def _cosines(A: Floats, M: Floats, reach: Floats, cosine: float) -> Floats:
+    """c·Corr(A M s̃, heads' scores)."""
+    C = A @ M
+    sizes = np.sqrt(np.sum(C**2, axis=1))
+    return cosine * (C @ reach.T) / np.where(sizes > 0, sizes, 1.0)[:, None]
+
+
+def _family_angles(
+    heads: Heads, whitened: Whitened, found: SeveralEstimate, confidence: float
+) -> AngleMatrix:
+    A, reach = heads.contrast, _units(heads, whitened)
+    M, c = found.slopes, found.cosine
+    cosine = _cosines(A, M, reach, c)
+    gradient = np.empty((cosine.size, M.size))
+    for j in range(M.size):
+        move = np.zeros(M.size)
+        move[j] = DIFFERENCE
+        up, down = (_cosines(A, M + s * move.reshape(M.shape), reach, c) for s in (1.0, -1.0))
+        gradient[:, j] = ((up - down) / (2.0 * DIFFERENCE)).ravel()
+    variance = np.einsum("ij,jk,ik->i", gradient, found.slope_variance, gradient)
+    error = np.sqrt(np.maximum(variance, 0.0)).reshape(cosine.shape)
+    z = quantile(confidence)
+    low, high = found.interval(z)
+    ends = np.stack([cosine * (low / c), cosine * (high / c)], axis=-1)
+    interval = np.stack([ends.min(axis=-1) - z * error, ends.max(axis=-1) + z * error], axis=-1)
+    covariance = A @ found.index_covariance @ A.T
+    return AngleMatrix(
+        np.clip(cosine, -1.0, 1.0),
+        error,
+        np.clip(interval, -1.0, 1.0),
+        A @ M @ reach.T,
+        reach @ reach.T,
+        covariance,
+        "loo",
+        "likelihood of the labels at their leave-one-out scores; Cov(G) is not known, so its scale "
+        "and the angles cannot be told apart by labels alone, only the probabilities can",
+        confidence,
+    )
+
+
+def _predictor(
+    heads: Heads,
+    whitened: Whitened,
+    slopes: Floats,
+    offset: Floats,
+    rest: Floats,
+    link_offset: Floats,
+    components: tuple[tuple[float, float, float], ...] = ((1.0, 1.0, 1.0),),
+) -> SeveralPredictor:
+    """Raw scores of the heads to probabilities."""
+    A = heads.contrast
+    per_score = slopes @ whitened.inverse
+    own = np.asarray(offset - per_score @ whitened.center)
+    return SeveralPredictor(
+        Softmax(len(A), offset=link_offset),
+        A @ per_score @ heads.lift,
+        A @ own,
+        noise_of(A @ rest @ A.T),
+        np.zeros(heads.lift.shape[1]),
+        components,
+    )
+
+
+def _fallback(
+    heads: Heads, codes: np.ndarray, weights: Floats, confidence: float, reason: str
+) -> SeveralCalibration:
+    warnings.warn(
+        f"No angles can be estimated: {reason}. Every row gets the prevalence of the classes, "
+        "which is calibrated but tells rows apart in nothing.",
+        AngleWarning,
+        stacklevel=4,
+    )
+    K, k = len(heads.contrast), len(heads.coef)
+    # One row of each class is added, so that a rare class is not declared impossible.
+    counts = np.bincount(codes, weights, minlength=K) + 1.0
+    link = Softmax(K, offset=np.log(counts / counts.sum()))
+    predictor = SeveralPredictor(
+        link, np.zeros((K, k)), np.zeros(K), Noise(np.zeros((K, 0))), np.zeros(k)
+    )
+    zeros = np.zeros((K, k))
+    interval = np.stack([zeros - 1.0, zeros + 1.0], axis=-1)
+    angle = AngleMatrix(
+        zeros,
+        zeros + 1.0,
+        interval,
+        zeros,
+        np.eye(k),
+        np.zeros((K, K)),
+        "fallback",
+        reason,
+        confidence,
+    )
+    return SeveralCalibration(angle, link, predictor)

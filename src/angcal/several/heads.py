@@ -1,0 +1,212 @@
+r"""From a fitted classifier of three or more classes to the leave-one-out scores of its heads.
+
+A multinomial fit has K − 1 scores that a softmax can see, and one block of the Hessian for each
+row. One-vs-rest heads are K binary fits that each are read as any binary fit is; their scores may
+depend on each other (heads of ridge regressions sum to a constant), which is no obstacle.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.multiclass import OneVsRestClassifier
+
+from angcal._typing import Floats, Matrix
+from angcal.fitting import SeparableDataError, check_separable
+from angcal.observables import Observables, observe
+from angcal.penalties import NoPenalty, Penalty, Ridge
+from angcal.reading import read_fitted
+from angcal.reading.problem import problem_of, require_fitted
+from angcal.reading.reader import class_factors
+from angcal.several.multinomial import contrasts, index_map, multinomial_fit
+from angcal.several.observables import SeveralObservables, observe_several
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Leave-one-out scores of several classes, and how they relate to classes.
+
+    Attributes
+    ----------
+    scores : (n, k) array
+        Leave-one-out scores in the coordinates that calibration works in.
+    lift : (k, heads) array
+        From the heads' raw scores to those coordinates.
+    spread : (heads, k) array
+        From those coordinates to heads, for reports.
+    project : (q, k) array
+        From those coordinates to the directions that a softmax can see.
+    contrast : (K, q) array
+    coef, intercept : (heads, d) and (heads,) arrays
+    observables : SeveralObservables, or a list of Observables
+    followed : (n,) array
+        Each row's share of the degrees of freedom.
+    distance_to_optimum : float
+    """
+
+    scores: Floats
+    lift: Floats
+    spread: Floats
+    project: Floats
+    contrast: Floats
+    coef: Floats
+    intercept: Floats
+    observables: SeveralObservables | list[Observables]
+    followed: Floats
+    distance_to_optimum: float
+
+    @property
+    def leaning(self) -> float:
+        """Degrees of freedom for each score and row: how much scores lean on other rows' labels."""
+        return float(np.clip(self.followed.mean() / self.scores.shape[1], 0.0, 1.0))
+
+
+def read_heads(
+    estimator: Any, X: Matrix, codes: np.ndarray, weights: Floats, method: str = "auto"
+) -> Heads:
+    """Leave-one-out scores of a fitted classifier of three or more classes.
+
+    Parameters
+    ----------
+    estimator : fitted LogisticRegression, OneVsRestClassifier, LinearSVC, RidgeClassifier, ...
+    X : (n, d) array or sparse matrix
+        The rows it was fitted on.
+    codes : (n,) array of int
+        Places in ``estimator.classes_``.
+    weights : (n,) array
+    method : {"auto", "exact", "randomised"}
+    """
+    if isinstance(estimator, LogisticRegression | LogisticRegressionCV):
+        return _multinomial_heads(estimator, X, codes, weights, method)
+    return _separate_heads(estimator, X, codes, weights, method)
+
+
+def _dense(coef: Any) -> Floats:
+    return np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
+
+
+def _multinomial_heads(
+    estimator: Any, X: Matrix, codes: np.ndarray, weights: Floats, method: str
+) -> Heads:
+    name = type(estimator).__name__
+    joint = estimator.solver != "liblinear" and getattr(estimator, "multi_class", None) != "ovr"
+    if not joint:
+        raise ValueError(
+            f"This {name} fits its classes one against the rest; write "
+            f"OneVsRestClassifier({name}(...)) for that, or choose the solver 'lbfgs'."
+        )
+    require_fitted(estimator, "coef_")
+    problem = problem_of(estimator)
+    row_weights = weights * class_factors(problem, estimator, codes, weights)
+    total = float(row_weights.sum())
+    penalty = problem.penalty
+    penalty = penalty if isinstance(penalty, Penalty) else penalty(X.shape[0], total)
+    if not isinstance(penalty, Ridge | NoPenalty):
+        raise ValueError(
+            f"This {name} of {len(estimator.classes_)} classes has an ℓ₁ penalty, which is read "
+            "for two classes only. Use the ridge penalty, or OneVsRestClassifier around it."
+        )
+    strength = total * penalty.strength if isinstance(penalty, Ridge) else 0.0
+    coef, intercept = _dense(estimator.coef_), np.ravel(np.asarray(estimator.intercept_, float))
+    if len(intercept) != len(coef):
+        intercept = np.full(len(coef), float(intercept[0]))
+    fit = multinomial_fit(
+        X,
+        codes,
+        row_weights,
+        coef,
+        intercept,
+        strength=strength,
+        fit_intercept=bool(problem.fit_intercept),
+    )
+    if strength == 0 and np.all(fit.probabilities.argmax(axis=1) == codes):
+        raise SeparableDataError(
+            "The classes are linearly separable and the fit has no penalty: its weights have no "
+            "finite optimum, so there are no angles to estimate. Add a ridge penalty, for example "
+            "LogisticRegression(C=1.0)."
+        )
+    found = observe_several(fit, method)
+    A = fit.contrast
+    q = fit.n_directions
+    lift = np.eye(1) if len(coef) == 1 else index_map(A)
+    return Heads(
+        scores=found.calibration_scores,
+        lift=lift,
+        spread=np.asarray(np.linalg.pinv(lift), dtype=np.float64),
+        project=np.eye(q),
+        contrast=A,
+        coef=coef,
+        intercept=intercept,
+        observables=found,
+        followed=found.leverage_shares,
+        distance_to_optimum=found.distance_to_optimum,
+    )
+
+
+def _separate_heads(
+    estimator: Any, X: Matrix, codes: np.ndarray, weights: Floats, method: str
+) -> Heads:
+    K = len(estimator.classes_)
+    models = _head_models(estimator, K)
+    coefs, intercepts, scores, observed, distances = [], [], [], [], []
+    for k, model in enumerate(models):
+        fit = read_fitted(model, X, (codes == k).astype(np.float64), weights)
+        fit = replace(fit, hessian_method=method)
+        check_separable(fit)
+        found = observe(fit)
+        coefs.append(fit.coef)
+        intercepts.append(fit.intercept)
+        scores.append(found.calibration_scores)
+        observed.append(found)
+        distances.append(fit.distance_to_optimum if np.any(fit.coef) else 0.0)
+    A = contrasts(K)
+    followed = np.sum([found.leverage_shares for found in observed], axis=0)
+    return Heads(
+        scores=np.column_stack(scores),
+        lift=np.eye(K),
+        spread=np.eye(K),
+        project=index_map(A),
+        contrast=A,
+        coef=np.array(coefs),
+        intercept=np.array(intercepts),
+        observables=observed,
+        followed=followed,
+        distance_to_optimum=float(max(distances)),
+    )
+
+
+def _head_models(estimator: Any, n_classes: int) -> list[Any]:
+    """One fitted binary model for each class."""
+    if isinstance(estimator, OneVsRestClassifier):
+        for model in estimator.estimators_:
+            if not hasattr(model, "coef_"):
+                raise TypeError(
+                    f"OneVsRestClassifier({type(model).__name__}) has heads without coef_; put "
+                    "transformers before it, and a linear classifier inside."
+                )
+        return list(estimator.estimators_)
+    require_fitted(estimator, "coef_")
+    if len(_dense(estimator.coef_)) != n_classes:
+        raise ValueError(
+            f"{type(estimator).__name__} has {len(estimator.coef_)} rows of weights for "
+            f"{n_classes} classes; angcal reads one row for each class."
+        )
+    if getattr(estimator, "class_weight", None) is not None:
+        raise ValueError(
+            f"{type(estimator).__name__}(class_weight=...) with three or more classes cannot be "
+            "read; wrap it: OneVsRestClassifier(...), or pass sample_weight."
+        )
+    models = []
+    for k in range(n_classes):
+        head = copy(estimator)
+        head.coef_ = _dense(estimator.coef_)[k : k + 1]
+        intercepts = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
+        head.intercept_ = intercepts[k : k + 1] if len(intercepts) == n_classes else intercepts[:1]
+        head.classes_ = np.array([0, 1])
+        models.append(head)
+    return models

@@ -1,0 +1,178 @@
+r"""The multi-index angular predictor E_Z g(M·S + β + LZ), LLᵀ = Cov(G) − C R⁻¹ Cᵀ, M = C R⁻¹.
+
+S are fitted scores with Cov(S) = R, G the true indices, C = Cov(G, S). For Gaussian rows G given S
+is N(M·S, LLᵀ), so the predictor is E[g(G) | S]: calibrated exactly, and the best function of S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from angcal._typing import Floats
+from angcal.links.several import SeveralLink
+from angcal.several.integration import Noise, Rule, noise_of, rule_for, smoothed
+
+# Directions of S with less than this share of the largest variance say nothing that others do not.
+NEGLIGIBLE_VARIANCE = 1e-10
+# How far Cov(G) − C R⁻¹ Cᵀ may be below zero by rounding or by an estimate's error.
+SLIGHTLY_NEGATIVE = 1e-8
+MIXED_REFINEMENT = 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralPredictor:
+    """Scores to class probabilities.
+
+    Parameters
+    ----------
+    link : SeveralLink
+        g.
+    slopes : (K, m) array
+        M.
+    offset : (K,) array
+        β, added to the indices beside the link's own offset.
+    noise : Noise
+        L.
+    center : (m,) array
+        Subtracted from scores before M.
+    components : tuple of (weight, length, noise length)
+        Where angles are estimated, predictions average over several: means and noise are
+        multiplied by the lengths of each, and weights sum to one.
+    """
+
+    link: SeveralLink
+    slopes: Floats
+    offset: Floats
+    noise: Noise
+    center: Floats
+    components: tuple[tuple[float, float, float], ...] = ((1.0, 1.0, 1.0),)
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """Nodes of the integral for each component, the same for every row."""
+        # Several components average over each other's errors.
+        refinement = 1.0 if len(self.components) == 1 else MIXED_REFINEMENT
+        none = np.empty(0)
+        return tuple(
+            rule_for(noise * self.noise.spreads if noise > 0 else none, refinement)
+            for _, _, noise in self.components
+        )
+
+    def means(self, scores: ArrayLike) -> Floats:
+        """M(S − centre) + β."""
+        s = np.asarray(scores, dtype=np.float64)
+        if s.ndim != 2 or s.shape[1] != len(self.center):
+            raise ValueError(f"scores must have the shape (n, {len(self.center)}); got {s.shape}.")
+        return (s - self.center) @ self.slopes.T + self.offset
+
+    def predict(self, scores: ArrayLike) -> Floats:
+        """(n, L) probabilities of (n, m) scores."""
+        return self._average(self.means(scores), self.rules)
+
+    def _average(self, means: Floats, rules: tuple[Rule, ...]) -> Floats:
+        total = np.zeros((len(means), self.link.n_outputs))
+        for (weight, length, noise), rule in zip(self.components, rules, strict=True):
+            total += weight * smoothed(
+                self.link, length * means, self._shifts(noise, rule), rule.weights
+            )
+        return total
+
+    def _shifts(self, noise: float, rule: Rule) -> Floats:
+        if noise == 0:
+            return np.zeros((1, len(self.offset)))
+        return noise * self.noise.shifts(rule)
+
+    def integration_error(self, scores: ArrayLike) -> float:
+        """An estimate of the largest error of the integral at these scores.
+
+        For product rules the change under a rule of half as many nodes more; for Sobol points the
+        standard error over their groups.
+        """
+        means = self.means(scores)
+        groups = max(rule.groups for rule in self.rules)
+        if groups == 1:
+            finer = tuple(
+                rule_for(noise * self.noise.spreads if noise > 0 else np.empty(0), 1.5)
+                for _, _, noise in self.components
+            )
+            gap = self._average(means, self.rules) - self._average(means, finer)
+            return float(np.abs(gap).max(initial=0.0))
+        parts = [
+            self._average(means, tuple(_group(rule, g) for rule in self.rules))
+            for g in range(groups)
+        ]
+        spread = np.std(parts, axis=0, ddof=1) / np.sqrt(groups)
+        return float(spread.max(initial=0.0))
+
+
+def _group(rule: Rule, number: int) -> Rule:
+    """One of the groups of a rule, as a rule of its own."""
+    if rule.groups == 1:
+        return rule
+    size = len(rule.nodes) // rule.groups
+    rows = slice(number * size, (number + 1) * size)
+    return Rule(rule.nodes[rows], np.full(size, 1.0 / size))
+
+
+def angular_predictor(
+    link: SeveralLink,
+    cross_covariance: ArrayLike,
+    score_covariance: ArrayLike,
+    index_covariance: ArrayLike,
+    *,
+    offset: ArrayLike | None = None,
+    center: ArrayLike | None = None,
+) -> SeveralPredictor:
+    """The predictor of known angles.
+
+    Parameters
+    ----------
+    link : SeveralLink
+    cross_covariance : (K, m) array
+        C = Cov(G, S).
+    score_covariance : (m, m) array
+        R = Cov(S); singular where scores depend on each other linearly.
+    index_covariance : (K, K) array
+        Cov(G).
+    offset : (K,) array, optional
+        Added to the indices.
+    center : (m,) array, optional
+        Mean of the scores; zero by default.
+
+    Examples
+    --------
+    >>> from angcal.links.several import Softmax
+    >>> blind = angular_predictor(Softmax(2), np.zeros((2, 1)), [[1.0]], np.eye(2))
+    >>> blind.predict([[3.0]])
+    array([[0.5, 0.5]])
+    """
+    C = np.atleast_2d(np.asarray(cross_covariance, dtype=np.float64))
+    R = np.atleast_2d(np.asarray(score_covariance, dtype=np.float64))
+    gamma = np.atleast_2d(np.asarray(index_covariance, dtype=np.float64))
+    K, m = C.shape
+    if R.shape != (m, m) or gamma.shape != (K, K) or link.n_indices != K:
+        raise ValueError(
+            f"cross_covariance has the shape {C.shape}, so score_covariance must be {m} × {m}, "
+            f"index_covariance {K} × {K} and the link of {K} indices; got {R.shape}, "
+            f"{gamma.shape} and {link.n_indices}."
+        )
+    slopes = C @ np.linalg.pinv(R, rcond=NEGLIGIBLE_VARIANCE, hermitian=True)
+    rest = gamma - slopes @ C.T
+    values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
+    if values[0] < -SLIGHTLY_NEGATIVE * max(float(np.trace(gamma)), np.finfo(float).tiny):
+        raise ValueError(
+            f"index_covariance − C R⁻¹ Cᵀ has the eigenvalue {values[0]:.3g}: these three matrices "
+            "cannot be covariances of the same rows."
+        )
+    rest = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return SeveralPredictor(
+        link,
+        slopes,
+        np.zeros(K) if offset is None else np.asarray(offset, dtype=np.float64),
+        noise_of(rest),
+        np.zeros(m) if center is None else np.asarray(center, dtype=np.float64),
+    )

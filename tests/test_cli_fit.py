@@ -1,0 +1,366 @@
+"""``angcal fit``, tried as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("skops")
+
+from angcal import Logit  # noqa: E402
+from angcal.cli import main  # noqa: E402
+from angcal.persistence import about, load  # noqa: E402
+from angcal.simulation import simulate  # noqa: E402
+
+DATA = simulate(150, 60, link=Logit(scale=3), random_state=0)
+NAMES = [f"x{j}" for j in range(60)]
+
+
+def frame_of(data=DATA, **more):
+    labels = np.where(data.y == 1, "yes", "no")
+    return pd.DataFrame(data.X, columns=NAMES).assign(**more, outcome=labels)
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "data.csv"
+    frame_of().to_csv(path, index=False)
+    return path
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def refused(capsys, code, *arguments):
+    """What a command that fails says: one line on standard error, nothing else anywhere."""
+    assert run(*arguments) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.strip().splitlines()) == 1
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+# -- what it says ------------------------------------------------------------------------------
+
+
+def test_verdict_in_words(table, capsys):
+    assert run("fit", table, "--target", "outcome") == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    for part in ("150 rows, 60 columns", "plain logistic regression", "log-loss", "°", "cosine"):
+        assert part in printed.out
+    assert "Nothing was saved" in printed.out
+    assert max(map(len, printed.out.splitlines())) <= 96
+
+
+def test_json_and_nothing_else(table, tmp_path, capsys):
+    out = tmp_path / "m.skops"
+    assert run("fit", table, "--target", "outcome", "--json", "--out", out) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    told = json.loads(printed.out)
+    model = load(out)
+    classifier = model.named_steps["classify"]
+    index = classifier.path_.index
+    assert told["rows"] == 150
+    assert told["C"] == classifier.C_
+    assert told["angle"]["cosine"] == classifier.angle_.cosine
+    assert told["angle"]["cosine_interval"] == list(classifier.angle_.interval)
+    assert told["plain"]["log_loss"] == classifier.path_.uncalibrated_log_loss[index]
+    assert told["calibrated"]["ece"] == classifier.path_.ece[index]
+    best = np.argmin(classifier.path_.uncalibrated_log_loss)
+    assert told["plain_at_its_best"] == {
+        "C": classifier.path_.C[best],
+        "ece": classifier.path_.uncalibrated_ece[best],
+        "log_loss": classifier.path_.uncalibrated_log_loss[best],
+    }
+    assert told["model"] == str(out)
+    assert told["dropped"] == []
+    assert sum(told["classes"].values()) == pytest.approx(1.0)
+
+
+def test_degrees_are_those_of_the_cosine(table, capsys):
+    run("fit", table, "--target", "outcome", "--json")
+    angle = json.loads(capsys.readouterr().out)["angle"]
+    assert np.cos(np.radians(angle["degrees"])) == pytest.approx(angle["cosine"])
+    low, high = angle["degrees_interval"]
+    assert low <= angle["degrees"] <= high
+    assert np.cos(np.radians([high, low])) == pytest.approx(angle["cosine_interval"])
+
+
+def test_dropped_columns_are_named(tmp_path, capsys):
+    frame = frame_of(who=[f"person {j}" for j in range(150)], when="2020-01-01")
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run("fit", tmp_path / "data.csv", "--target", "outcome") == 0
+    printed = capsys.readouterr().out
+    assert "who: it has as many different values as rows" in printed
+    assert "when: it holds dates" in printed
+
+
+def test_missing_labels_are_told(tmp_path, capsys):
+    frame = frame_of()
+    frame.loc[:9, "outcome"] = None
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run("fit", tmp_path / "data.csv", "--target", "outcome", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == 140
+    assert told["warnings"] == ["10 of 150 rows have no 'outcome' and were left out."]
+
+
+def test_copies_are_told_in_plain_words(tmp_path, capsys):
+    frame = frame_of(simulate(60, 60, link=Logit(scale=3), random_state=0))
+    pd.concat([frame, frame]).to_csv(tmp_path / "data.csv", index=False)
+    assert run("fit", tmp_path / "data.csv", "--target", "outcome") == 0
+    printed = capsys.readouterr().out
+    assert "Note: 120 of 120 rows of X have exact copies. Drop the copies" in printed
+    assert "sample_weight" not in printed
+
+
+def test_a_pool_that_is_unlike_is_told_in_plain_words(table, tmp_path, capsys):
+    pool = simulate(200, 60, link=Logit(scale=3), random_state=2).X * 50 + 1000
+    pd.DataFrame(pool, columns=NAMES).to_csv(tmp_path / "pool.csv", index=False)
+    assert run("fit", table, "--target", "outcome", "--pool", tmp_path / "pool.csv") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "The pool does not look like X" in printed
+    assert "same columns in the same units" in printed
+    assert "make_pipeline" not in printed
+
+
+def test_no_signal_is_told(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(40, 30))).assign(y=[0, 1] * 20)
+    frame.columns = [f"x{name}" for name in frame.columns[:-1]] + ["y"]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run("fit", tmp_path / "data.csv", "--target", "y", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) >= {"plain", "calibrated", "angle", "warnings"}
+
+
+def test_too_few_of_a_class_for_an_angle(tmp_path, capsys):
+    frame = frame_of().assign(outcome=["yes"] * 2 + ["no"] * 148)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run("fit", tmp_path / "data.csv", "--target", "outcome") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No angle could be estimated" in printed
+    assert "the smaller class has 2 rows" in printed
+
+
+# -- what it takes -----------------------------------------------------------------------------
+
+
+def test_pool(table, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    pool = simulate(400, 60, link=Logit(scale=3), random_state=1).X
+    pd.DataFrame(pool, columns=NAMES).to_parquet(tmp_path / "pool.parquet")
+    options = ["fit", table, "--target", "outcome", "--json"]
+    assert run(*options) == 0
+    alone = json.loads(capsys.readouterr().out)["angle"]
+    assert run(*options, "--pool", tmp_path / "pool.parquet") == 0
+    helped = json.loads(capsys.readouterr().out)["angle"]
+    assert (alone["method"], helped["method"]) == ("loo", "combined")
+
+
+def test_arrays(tmp_path, capsys):
+    np.savez(tmp_path / "data.npz", X=DATA.X, y=DATA.y.astype(int))
+    assert run("fit", tmp_path / "data.npz", "--target", "y") == 0
+    assert "150 rows, 60 columns" in capsys.readouterr().out
+
+
+def test_svmlight(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    lines = []
+    for row in range(80):
+        columns = sorted(rng.choice(np.arange(1, 200), 10, replace=False))
+        lines.append(f"{row % 2} " + " ".join(f"{j}:{1 + rng.random():.3f}" for j in columns))
+    (tmp_path / "data.svm").write_text("\n".join(lines) + "\n")
+    assert run("fit", tmp_path / "data.svm", "--target", "y", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 80
+
+
+@pytest.mark.parametrize("jobs", ["1", "2", "-1"])
+def test_jobs_and_seed_do_not_change_the_answer(table, capsys, jobs):
+    options = ["fit", table, "--target", "outcome", "--json"]
+    run(*options)
+    first = json.loads(capsys.readouterr().out)
+    assert run(*options, "--jobs", jobs, "--seed", "7") == 0
+    assert json.loads(capsys.readouterr().out)["C"] == pytest.approx(first["C"])
+
+
+def test_the_model_file_knows_its_columns(table, tmp_path, capsys):
+    out = tmp_path / "new folder" / "m.skops"
+    assert run("fit", table, "--target", "outcome", "--out", out) == 0
+    assert f"angcal predict {out}" in capsys.readouterr().out
+    told = about(out)
+    assert told["columns"] == NAMES
+    assert told["target"] == "outcome"
+    assert told["classes"] == ["no", "yes"]
+
+
+# -- what it refuses ---------------------------------------------------------------------------
+
+
+def test_missing_file(tmp_path, capsys):
+    assert "does not exist" in refused(capsys, 1, "fit", tmp_path / "no.csv", "--target", "y")
+
+
+def test_missing_pool(table, tmp_path, capsys):
+    options = ["fit", table, "--target", "outcome", "--pool", tmp_path / "no.csv"]
+    assert "no.csv does not exist" in refused(capsys, 1, *options)
+
+
+def test_missing_target(table, capsys):
+    assert "did you mean 'outcome'?" in refused(capsys, 1, "fit", table, "--target", "Outcomes")
+
+
+def test_quantity_as_target(table, capsys):
+    assert "looks like a quantity" in refused(capsys, 1, "fit", table, "--target", "x3")
+
+
+def test_pool_lacks_columns(table, tmp_path, capsys):
+    frame_of().drop(columns=["x1", "x2"]).to_csv(tmp_path / "pool.csv", index=False)
+    options = ["fit", table, "--target", "outcome", "--pool", tmp_path / "pool.csv"]
+    assert "lacks 2 of the 60 columns" in refused(capsys, 1, *options)
+
+
+def test_nothing_to_learn_from(tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("name,y\n" + "".join(f"n{j},{j % 2}\n" for j in range(20)))
+    message = refused(capsys, 1, "fit", tmp_path / "data.csv", "--target", "y")
+    assert "no column can be used" in message
+
+
+def test_very_few_rows(tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("a,y\n0.3,0\n1.7,1\n0.4,0\n")
+    assert "at least 5" in refused(capsys, 1, "fit", tmp_path / "data.csv", "--target", "y")
+
+
+def test_three_classes(tmp_path, capsys):
+    """Taken, or refused in one sentence."""
+    labels = np.array(["a", "b", "c"])[np.arange(150) % 3]
+    frame_of().assign(outcome=labels).to_csv(tmp_path / "data.csv", index=False)
+    code = run("fit", tmp_path / "data.csv", "--target", "outcome")
+    printed = capsys.readouterr()
+    assert code in (0, 1)
+    if code == 1:
+        assert len(printed.err.strip().splitlines()) == 1
+    else:
+        assert "150 rows" in printed.out
+
+
+@pytest.mark.parametrize("out", ["model.pkl", "model", "data.csv"])
+def test_out_must_be_a_model_file(table, tmp_path, capsys, out):
+    before = table.read_bytes()
+    options = ["fit", table, "--target", "outcome", "--out", tmp_path / out]
+    assert "must end in .skops" in refused(capsys, 2, *options)
+    assert table.read_bytes() == before
+
+
+def test_out_below_a_file(table, capsys):
+    options = ["fit", table, "--target", "outcome", "--out", table / "m.skops"]
+    assert "cannot be written" in refused(capsys, 2, *options)
+
+
+def test_out_is_a_folder(table, tmp_path, capsys):
+    (tmp_path / "m.skops").mkdir()
+    options = ["fit", table, "--target", "outcome", "--out", tmp_path / "m.skops"]
+    assert "is a folder" in refused(capsys, 2, *options)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--target"], ["--jobs", "0"], ["--seed", "-1"], ["--nonsense"]]
+)
+def test_wrong_usage(table, capsys, arguments):
+    with pytest.raises(SystemExit) as ended:
+        run("fit", table, *arguments)
+    assert ended.value.code == 2
+    assert "usage: angcal fit" in capsys.readouterr().err
+
+
+def test_missing_packages_are_named(table, capsys, monkeypatch):
+    monkeypatch.setattr("angcal.commands.outcome.find_spec", lambda name: None)
+    message = refused(capsys, 3, "fit", table, "--target", "outcome", "--out", "m.skops")
+    assert "pandas and tqdm and skops" in message
+    assert "pip install 'angcal[cli]'" in message
+
+
+def test_what_nobody_foresaw_is_told_in_a_sentence(table, capsys, monkeypatch):
+    def broken(*arguments, **options):
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr("angcal.tables.fit_table", broken)
+    message = refused(capsys, 1, "fit", table, "--target", "outcome")
+    assert "ZeroDivisionError: of all things" in message
+    monkeypatch.setenv("ANGCAL_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run("fit", table, "--target", "outcome")
+
+
+# -- interruption ------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import sys, time
+import angcal.persistence as persistence
+from angcal.cli import main
+
+class Slow:
+    def __init__(self, file): self.file = file
+    def write(self, data):
+        self.file.write(bytes(data)[:100])
+        self.file.flush()
+        print("half", flush=True)
+        time.sleep(60)
+
+original = persistence.written
+from contextlib import contextmanager
+
+@contextmanager
+def slowly(path):
+    with original(path) as file:
+        yield Slow(file)
+
+persistence.written = slowly
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_control_c_leaves_no_half_file(table, tmp_path):
+    """Stopped in the middle of writing: the earlier file as it was, and no other."""
+    out = tmp_path / "models" / "m.skops"
+    out.parent.mkdir()
+    out.write_bytes(b"as it was")
+    command = [sys.executable, "-c", INTERRUPTED, "fit", table, "--target", "outcome"]
+    with subprocess.Popen(
+        [*map(str, command), "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "half\n"
+        assert len(list(out.parent.iterdir())) == 2  # the unfinished one beside it
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert list(out.parent.iterdir()) == [out]
+    assert out.read_bytes() == b"as it was"
+
+
+def test_interrupted_before_there_was_a_file(table, tmp_path, capsys, monkeypatch):
+    def stopped(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("angcal.datasets.writing.os.fsync", stopped)
+    out = tmp_path / "models" / "m.skops"
+    assert run("fit", table, "--target", "outcome", "--out", out) == 130
+    assert "no file was left half-written" in capsys.readouterr().err
+    assert list(out.parent.iterdir()) == []

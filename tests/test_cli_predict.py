@@ -1,0 +1,255 @@
+"""``angcal predict``, tried as a user would."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("skops")
+
+from angcal import AngularCalibratedClassifier, Logit  # noqa: E402
+from angcal.cli import main  # noqa: E402
+from angcal.persistence import load, save  # noqa: E402
+from angcal.simulation import simulate  # noqa: E402
+
+DATA = simulate(120, 20, link=Logit(scale=3), random_state=0)
+NEW = simulate(30, 20, link=Logit(scale=3), random_state=1).X
+NAMES = [f"x{j}" for j in range(20)]
+
+
+def new_frame(**more):
+    return pd.DataFrame(NEW, columns=NAMES).assign(**{"kind": ["a", "b", "new"] * 10} | more)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    labels = np.where(DATA.y == 1, "yes", "no")
+    frame = pd.DataFrame(DATA.X, columns=NAMES).assign(kind=["a", "b"] * 60, outcome=labels)
+    frame.to_csv(folder / "data.csv", index=False)
+    out = folder / "m.skops"
+    code = main(["fit", str(folder / "data.csv"), "--target", "outcome", "--out", str(out)])
+    assert code == 0
+    return out
+
+
+@pytest.fixture
+def rows(tmp_path):
+    new_frame().to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path / "new.csv"
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def refused(capsys, code, *arguments):
+    capsys.readouterr()
+    assert run(*arguments) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.strip().splitlines()) == 1
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def test_probabilities(model, rows, tmp_path, capsys):
+    capsys.readouterr()
+    assert run("predict", model, rows, "--out", tmp_path / "p.csv") == 0
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "")
+    result = pd.read_csv(tmp_path / "p.csv")
+    assert list(result.columns) == ["p_no", "p_yes", "predicted"]
+    p = result[["p_no", "p_yes"]].to_numpy()
+    np.testing.assert_allclose(p, load(model).predict_proba(new_frame()), rtol=1e-12)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert result["predicted"].tolist() == np.where(p[:, 1] > 0.5, "yes", "no").tolist()
+
+
+def test_parquet_in_and_out(model, tmp_path):
+    pytest.importorskip("pyarrow")
+    new_frame().to_parquet(tmp_path / "new.parquet")
+    assert run("predict", model, tmp_path / "new.parquet", "--out", tmp_path / "p.parquet") == 0
+    result = pd.read_parquet(tmp_path / "p.parquet")
+    expected = load(model).predict_proba(new_frame())
+    np.testing.assert_array_equal(result[["p_no", "p_yes"]].to_numpy(), expected)
+
+
+@pytest.mark.parametrize("options", [[], ["--out", "-"]])
+def test_to_standard_output(model, rows, capsys, options):
+    capsys.readouterr()
+    assert run("predict", model, rows, *options) == 0
+    result = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert len(result) == 30
+
+
+def test_identifier(model, tmp_path):
+    frame = new_frame(patient=[f"p{j}" for j in range(30)])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    options = ["--id", "patient", "--out", tmp_path / "p.csv"]
+    assert run("predict", model, tmp_path / "new.csv", *options) == 0
+    result = pd.read_csv(tmp_path / "p.csv")
+    assert result.columns[0] == "patient"
+    assert result["patient"].tolist() == [f"p{j}" for j in range(30)]
+
+
+def test_an_identifier_is_no_extra_column(model, tmp_path, capsys):
+    new_frame(patient=range(30)).to_csv(tmp_path / "new.csv", index=False)
+    capsys.readouterr()
+    run("predict", model, tmp_path / "new.csv", "--id", "patient", "--out", tmp_path / "p.csv")
+    assert capsys.readouterr().err == ""
+
+
+def test_order_of_columns_and_extra_ones(model, rows, tmp_path, capsys):
+    frame = new_frame(outcome="yes", other=1)
+    frame[frame.columns[::-1]].to_csv(tmp_path / "other.csv", index=False)
+    run("predict", model, rows, "--out", tmp_path / "a.csv")
+    capsys.readouterr()
+    assert run("predict", model, tmp_path / "other.csv", "--out", tmp_path / "b.csv") == 0
+    printed = capsys.readouterr()
+    assert "ignored 2 columns" in printed.err
+    assert "'outcome'" in printed.err
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_one_row(model, tmp_path, capsys):
+    new_frame().iloc[:1].to_csv(tmp_path / "new.csv", index=False)
+    capsys.readouterr()
+    assert run("predict", model, tmp_path / "new.csv") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_missing_entries(model, tmp_path, capsys):
+    new_frame(x3=np.nan, kind=None).to_csv(tmp_path / "new.csv", index=False)
+    capsys.readouterr()
+    assert run("predict", model, tmp_path / "new.csv") == 0
+    result = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert np.isfinite(result["p_yes"]).all()
+
+
+def test_blocks_change_nothing(model, rows, tmp_path, monkeypatch):
+    run("predict", model, rows, "--out", tmp_path / "a.csv")
+    monkeypatch.setattr("angcal.commands.predict.ROWS_AT_ONCE", 7)
+    run("predict", model, rows, "--out", tmp_path / "b.csv")
+    p, q = (
+        pd.read_csv(tmp_path / name)[["p_no", "p_yes"]].to_numpy() for name in ("a.csv", "b.csv")
+    )
+    np.testing.assert_allclose(p, q, rtol=0, atol=1e-14)
+
+
+def test_svmlight_leaves_zeros_out(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((80, 12)) < 0.4, rng.normal(size=(80, 12)).round(3), 0.0)
+    labels = (dense[:, 0] + dense[:, 1] + 0.3 * rng.normal(size=80) > 0).astype(int)
+
+    def written(name, rows):
+        lines = [
+            f"{label} " + " ".join(f"{j + 1}:{value}" for j, value in enumerate(row) if value)
+            for label, row in rows
+        ]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    data = written("data.svm", zip(labels, dense, strict=True))
+    assert run("fit", data, "--target", "y", "--out", tmp_path / "m.skops") == 0
+    short = dense[:2].copy()
+    short[:, 5:] = 0.0  # so that the last columns are nowhere in the file
+    few = written("new.svm", zip([0, 1], short, strict=True))
+    capsys.readouterr()
+    assert run("predict", tmp_path / "m.skops", few) == 0
+    result = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    frame = pd.DataFrame(short, columns=[f"f{j + 1}" for j in range(12)])
+    expected = load(tmp_path / "m.skops").predict_proba(frame)[:, 1]
+    np.testing.assert_allclose(result["p_1"], expected, rtol=1e-10)
+
+
+def test_a_model_that_knows_no_names(tmp_path, capsys):
+    estimator = AngularCalibratedClassifier().fit(DATA.X, DATA.y.astype(int))
+    save(estimator, tmp_path / "m.skops")
+    np.savez(tmp_path / "new.npz", X=NEW)
+    assert run("predict", tmp_path / "m.skops", tmp_path / "new.npz") == 0
+    result = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    np.testing.assert_allclose(result["p_1"], estimator.predict_proba(NEW)[:, 1], rtol=1e-12)
+    np.savez(tmp_path / "few.npz", X=NEW[:, :7])
+    message = refused(capsys, 1, "predict", tmp_path / "m.skops", tmp_path / "few.npz")
+    assert "has 7 columns" in message
+    assert "wants 20" in message
+
+
+# -- what it refuses ---------------------------------------------------------------------------
+
+
+def test_missing_columns_are_named(model, tmp_path, capsys):
+    new_frame().drop(columns=["x3", "kind"]).to_csv(tmp_path / "new.csv", index=False)
+    message = refused(capsys, 1, "predict", model, tmp_path / "new.csv")
+    assert "lacks 2 of the 21 columns" in message
+    assert "'x3', 'kind'" in message
+
+
+def test_words_where_numbers_were(model, tmp_path, capsys):
+    new_frame(x3="tall").to_csv(tmp_path / "new.csv", index=False)
+    assert "column 'x3' held numbers" in refused(capsys, 1, "predict", model, tmp_path / "new.csv")
+
+
+def test_no_such_identifier(model, rows, capsys):
+    assert "no column called 'who'" in refused(capsys, 1, "predict", model, rows, "--id", "who")
+
+
+def test_identifier_called_like_a_result(model, tmp_path, capsys):
+    new_frame(predicted=1).to_csv(tmp_path / "new.csv", index=False)
+    message = refused(capsys, 1, "predict", model, tmp_path / "new.csv", "--id", "predicted")
+    assert "rename it" in message
+
+
+def test_bad_model_files(model, rows, tmp_path, capsys):
+    assert "does not exist" in refused(capsys, 1, "predict", tmp_path / "no.skops", rows)
+    assert "not a model file" in refused(capsys, 1, "predict", rows, rows)
+    cut = tmp_path / "cut.skops"
+    cut.write_bytes(model.read_bytes()[:-100])
+    assert "damaged" in refused(capsys, 1, "predict", cut, rows)
+
+
+def test_bad_tables(model, tmp_path, capsys):
+    assert "does not exist" in refused(capsys, 1, "predict", model, tmp_path / "no.csv")
+    (tmp_path / "empty.csv").write_text("")
+    assert "is empty" in refused(capsys, 1, "predict", model, tmp_path / "empty.csv")
+    (tmp_path / "header.csv").write_text("x1,x2\n")
+    assert "no rows" in refused(capsys, 1, "predict", model, tmp_path / "header.csv")
+
+
+@pytest.mark.parametrize("out", ["p.xlsx", "p", "p.skops"])
+def test_out_must_be_a_table(model, rows, tmp_path, capsys, out):
+    message = refused(capsys, 2, "predict", model, rows, "--out", tmp_path / out)
+    assert "must end in .csv or .parquet" in message
+    assert not (tmp_path / out).exists()
+
+
+def test_a_failure_leaves_the_earlier_file(model, rows, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "p.csv"
+    out.write_text("as it was")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device", str(out))
+
+    monkeypatch.setattr("angcal.datasets.writing.os.fsync", full)
+    assert "No space left" in refused(capsys, 1, "predict", model, rows, "--out", out)
+    assert out.read_text() == "as it was"
+    assert {path.name for path in tmp_path.iterdir()} == {"new.csv", "p.csv"}
+
+
+def test_a_reader_that_stops_early(model, tmp_path):
+    """As with ``| head``: no traceback."""
+    frame = pd.concat([new_frame()] * 400)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    command = [sys.executable, "-m", "angcal.cli", "predict", str(model), str(tmp_path / "new.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors

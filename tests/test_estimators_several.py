@@ -1,0 +1,215 @@
+"""AngularCalibratedClassifier on three and more classes, as a user meets it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from angcal import (
+    AngleWarning,
+    AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
+    Logit,
+    OptimalityWarning,
+)
+from angcal.links.several import Softmax, TwoLayer
+from angcal.simulation import AutoregressiveCovariance, simulate_several
+
+
+def _model(C=0.1):
+    return LogisticRegression(C=C, tol=1e-6, max_iter=5000)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    # Columns of unit variance.
+    covariance = AutoregressiveCovariance(300, 0.5, variance=1.0)
+    return simulate_several(400, n_indices=3, signal=2.0, covariance=covariance, random_state=0)
+
+
+def test_probabilities_are_better_than_the_plain_model_s(simulated):
+    test = simulated.fresh(4000, random_state=1)
+    plain = _model(1.0).fit(simulated.X, simulated.y)
+    ours = AngularCalibratedClassifier(_model(1.0)).fit(simulated.X, simulated.y)
+    P = ours.predict_proba(test.X)
+    assert P.shape == (4000, 3)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-12)
+    assert log_loss(test.y, P) < 0.8 * log_loss(test.y, plain.predict_proba(test.X))
+    # Class frequencies agree within three standard errors.
+    np.testing.assert_allclose(P.mean(axis=0), np.bincount(test.y) / 4000, atol=3 * 0.5 / 20)
+
+
+def test_angles_are_a_matrix_with_intervals(simulated):
+    clf = AngularCalibratedClassifier(_model()).fit(simulated.X, simulated.y)
+    angle = clf.angle_
+    assert angle.cosine.shape == angle.standard_error.shape == (3, 3)
+    assert angle.interval.shape == (3, 3, 2)
+    assert np.all(angle.interval[..., 0] <= angle.cosine)
+    assert np.all(angle.cosine <= angle.interval[..., 1])
+    assert "labels alone" in angle.reason
+    # Each true index is closest to its own score.
+    assert np.all(angle.cosine.argmax(axis=1) == np.arange(3))
+
+
+def test_known_covariance_of_the_indices(simulated):
+    link = Softmax(3, covariance=simulated.index_covariance)
+    clf = AngularCalibratedClassifier(_model(), link=link).fit(simulated.X, simulated.y)
+    centring = np.eye(3) - 1 / 3
+    true = centring @ simulated.cross_covariance(clf.coef_)
+    found = clf.angle_.covariance
+    deviations = np.sqrt(np.diag(clf.angle_.index_covariance))
+    expected = np.linalg.norm(clf.angle_.standard_error * deviations[:, None])
+    assert np.linalg.norm(found - true) < 2.0 * expected
+    assert expected < 0.4 * np.linalg.norm(true)
+    assert (np.abs(clf.angle_.cosine) <= 1).all()
+    test = simulated.fresh(4000, random_state=1)
+    plain = _model().fit(simulated.X, simulated.y).predict_proba(test.X)
+    assert log_loss(test.y, clf.predict_proba(test.X)) < log_loss(test.y, plain)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        OneVsRestClassifier(LogisticRegression(C=0.1, tol=1e-6, max_iter=5000)),
+        LinearSVC(C=0.01, tol=1e-6, max_iter=100_000),
+        RidgeClassifier(alpha=100.0),
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.1, tol=1e-6, max_iter=5000)),
+    ],
+    ids=lambda base: type(base).__name__,
+)
+def test_other_heads(simulated, base):
+    test = simulated.fresh(4000, random_state=1)
+    clf = AngularCalibratedClassifier(base).fit(simulated.X, simulated.y)
+    loss = log_loss(test.y, clf.predict_proba(test.X))
+    # Better than the prevalence.
+    assert loss < 0.97 * np.log(3)
+    assert np.mean(clf.predict(test.X) == test.y) > 0.45
+
+
+def test_names_of_classes_are_kept(simulated):
+    names = np.array(["cod", "ash", "bee"])[simulated.y]
+    clf = AngularCalibratedClassifier(_model()).fit(simulated.X, names)
+    codes = AngularCalibratedClassifier(_model()).fit(simulated.X, np.array([2, 0, 1])[simulated.y])
+    assert clf.classes_.tolist() == ["ash", "bee", "cod"]
+    np.testing.assert_allclose(
+        clf.predict_proba(simulated.X), codes.predict_proba(simulated.X), atol=1e-12
+    )
+    assert set(clf.predict(simulated.X)) <= {"ash", "bee", "cod"}
+
+
+def test_order_of_the_classes_does_not_matter(simulated):
+    order = np.array([2, 0, 1])
+    first = AngularCalibratedClassifier(_model()).fit(simulated.X, simulated.y)
+    second = AngularCalibratedClassifier(_model()).fit(simulated.X, order[simulated.y])
+    np.testing.assert_allclose(
+        first.predict_proba(simulated.X),
+        second.predict_proba(simulated.X)[:, order],
+        atol=2e-4,
+    )
+
+
+def test_frozen_model_is_kept(simulated):
+    model = _model().fit(simulated.X, simulated.y)
+    frozen = AngularCalibratedClassifier(FrozenEstimator(model)).fit(simulated.X, simulated.y)
+    fresh = AngularCalibratedClassifier(_model()).fit(simulated.X, simulated.y)
+    np.testing.assert_allclose(
+        frozen.predict_proba(simulated.X), fresh.predict_proba(simulated.X), atol=1e-6
+    )
+
+
+def test_zero_weight_is_a_removed_row(simulated):
+    weights = np.ones(400)
+    weights[::7] = 0.0
+    kept = weights > 0
+    a = AngularCalibratedClassifier(_model()).fit(simulated.X, simulated.y, weights)
+    b = AngularCalibratedClassifier(_model()).fit(
+        simulated.X[kept], simulated.y[kept], weights[kept]
+    )
+    np.testing.assert_allclose(a.predict_proba(simulated.X), b.predict_proba(simulated.X))
+
+
+def test_a_class_without_weight_is_gone():
+    X, y = load_iris(return_X_y=True)
+    weights = np.where(y == 2, 0.0, 1.0)
+    clf = AngularCalibratedClassifier(_model(1.0)).fit(X[:, :3], y, weights)
+    assert clf.classes_.tolist() == [0, 1]
+    assert clf.predict_proba(X[:2, :3]).shape == (2, 2)
+
+
+def test_digits():
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X / 16, y, train_size=200, stratify=y, random_state=0
+    )
+    clf = AngularCalibratedClassifier(_model(10.0)).fit(X_train, y_train)
+    plain = _model(10.0).fit(X_train, y_train)
+    ours = log_loss(y_test, clf.predict_proba(X_test))
+    assert ours < 1.02 * log_loss(y_test, plain.predict_proba(X_test))
+    assert clone(clf).get_params()["angle"] == "auto"
+
+
+def test_no_signal_gives_about_the_prevalence():
+    # Leave-one-out scores without signal lean against their labels: mostly no rise is found.
+    fallbacks, away = 0, []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(90, 120)), rng.integers(0, 3, 90)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", AngleWarning)
+            clf = AngularCalibratedClassifier(_model(1.0)).fit(X, y)
+        P = clf.predict_proba(rng.normal(size=(200, 120)))
+        fallbacks += clf.angle_.is_fallback
+        assert clf.angle_.is_fallback == bool(caught)
+        away.append(np.abs(P - np.bincount(y) / 90).mean())
+    assert fallbacks >= 1
+    assert np.mean(away) < 0.1
+
+
+def test_constant_weights_give_the_prevalence():
+    with pytest.warns(AngleWarning, match="all fitted weights are zero"):
+        clf = AngularCalibratedClassifier().fit(np.zeros((30, 4)), np.arange(30) % 3)
+    np.testing.assert_allclose(clf.predict_proba(np.zeros((1, 4))), 1 / 3, atol=1e-3)
+
+
+def test_unfinished_fit_is_reported(simulated):
+    coarse = SGDClassifier(loss="log_loss", alpha=0.05, tol=1e-3, random_state=0)
+    with pytest.warns(OptimalityWarning, match="not at the optimum"):
+        AngularCalibratedClassifier(coarse).fit(simulated.X, simulated.y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"angle": "observable"}, "angle='observable' is for two classes"),
+        ({"angle": 0.5}, "angle=0.5 is for two classes"),
+        ({"pool": np.zeros((5, 300))}, "pool is for two classes"),
+        ({"covariance": np.eye(300)}, "covariance is for two classes"),
+        ({"polish": True}, "polish=True is for two classes"),
+        ({"link": Logit(3.0)}, "Only binary classification"),
+        ({"link": TwoLayer((0.5, 0.5))}, "no link of 3 classes"),
+        ({"link": Softmax(4)}, "softmax of 4 classes; y has 3"),
+    ],
+)
+def test_options_for_two_classes_are_refused(simulated, options, message):
+    with pytest.raises(ValueError, match=message):
+        AngularCalibratedClassifier(_model(), **options).fit(simulated.X, simulated.y)
+
+
+def test_softmax_is_refused_for_two_classes(simulated):
+    with pytest.raises(ValueError, match="three or more classes"):
+        AngularCalibratedClassifier(_model(), link=Softmax(2)).fit(simulated.X, simulated.y > 0)
+
+
+def test_the_path_is_for_two_classes(simulated):
+    with pytest.raises(ValueError, match="Only binary classification"):
+        AngularLogisticRegressionCV().fit(simulated.X, simulated.y)

@@ -1,0 +1,453 @@
+"""Model files: the same probabilities to the last bit, and no trust in what is not known."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+from importlib import import_module
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from angcal import (
+    AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
+    CallableLink,
+    ElasticNet,
+    LinearHead,
+    Logit,
+    MEstimator,
+    Quadratic,
+    Ridge,
+    ScoreCalibratedClassifier,
+    persistence,
+)
+from angcal.baselines import CALIBRATORS
+from angcal.links import Link
+from angcal.losses import Loss
+from angcal.penalties import Penalty
+from angcal.persistence import TRUSTED, PersistenceError, about, load, save
+from angcal.simulation import simulate
+
+skops_io = pytest.importorskip("skops.io")
+pd = pytest.importorskip("pandas")
+
+from angcal.tables import fit_table  # noqa: E402
+
+DATA = simulate(150, 40, link=Logit(scale=3), random_state=0)
+X, Y = DATA.X, DATA.y.astype(int)
+NEW = simulate(50, 40, link=Logit(scale=3), random_state=1).X
+CONSTANT = np.where(np.arange(150) < 2, 1, 0)  # too few of a class for an angle
+
+
+def head():
+    base = LogisticRegression().fit(X, Y)
+    return LinearHead(base.coef_, base.intercept_, penalty=Ridge(1 / 150))
+
+
+def fitted_models():
+    """(name, fitted model) of every public estimator in many forms."""
+    one = AngularCalibratedClassifier
+    yield "default", one().fit(X, Y)
+    yield "probit", one(link="probit").fit(X, Y)
+    yield "known link", one(link=Logit(3.0)).fit(X, Y)
+    yield "text classes", one().fit(X, np.where(Y == 1, "yes", "no"))
+    yield "frozen", one(FrozenEstimator(LogisticRegression().fit(X, Y))).fit(X, Y)
+    yield "head", one(head(), polish=True).fit(X, Y)
+    yield "ridge", one(RidgeClassifier()).fit(X, Y)
+    yield "squared hinge", one(LinearSVC(dual=False)).fit(X, Y)
+    sgd = SGDClassifier(loss="log_loss", alpha=0.05, max_iter=5000, tol=1e-8, random_state=0)
+    yield "sgd", one(sgd, polish=True).fit(X, Y)
+    yield "sparse rows", one().fit(sparse.csr_matrix(X), Y)
+    yield "pipeline inside", one(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, Y)
+    yield "pipeline outside", make_pipeline(StandardScaler(), PCA(10), one()).fit(X, Y)
+    yield "three classes", one().fit(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0))
+    yield "path", AngularLogisticRegressionCV(Cs=5).fit(X, Y)
+    yield "path with pool", AngularLogisticRegressionCV(Cs=5).fit(X, Y, pool=NEW)
+    yield "elastic net", MEstimator("huberised_hinge", ElasticNet(0.05, 0.5)).fit(X, Y)
+    for kind in (sparse.csr_matrix, sparse.csc_array, np.asarray):
+        penalty = Quadratic(kind(np.eye(40)))
+        yield f"quadratic {kind.__name__}", MEstimator(penalty=penalty).fit(X, Y)
+    yield "calibrated m", one(MEstimator("squared", Ridge(0.1))).fit(X, Y)
+    for method in CALIBRATORS:
+        yield method, ScoreCalibratedClassifier(method=method).fit(X, Y)
+    yield "holdout", ScoreCalibratedClassifier(scores="holdout", random_state=0).fit(X, Y)
+
+
+MODELS = dict(fitted_models())
+
+
+def answers(model, rows=NEW):
+    ask = getattr(model, "predict_proba", None) or model.decision_function
+    return ask(rows)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip_is_exact(name, tmp_path):
+    model = MODELS[name]
+    save(model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    assert type(back) is type(model)
+    np.testing.assert_array_equal(answers(back), answers(model))
+    assert back.predict(NEW).tolist() == model.predict(NEW).tolist()
+    assert back.classes_.tolist() == model.classes_.tolist()
+
+
+def test_a_model_that_fell_back_to_the_prevalence(tmp_path):
+    with pytest.warns(UserWarning, match="No angle"):
+        model = AngularCalibratedClassifier().fit(X, CONSTANT)
+    save(model, tmp_path / "m.skops")
+    np.testing.assert_array_equal(answers(load(tmp_path / "m.skops")), answers(model))
+
+
+def test_what_was_found_comes_back(tmp_path):
+    model = MODELS["path"]
+    save(model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    assert back.angle_ == model.angle_
+    assert back.link_ == model.link_
+    assert back.get_params() == model.get_params()
+    np.testing.assert_array_equal(back.path_.log_loss, model.path_.log_loss)
+    np.testing.assert_array_equal(back.observables_.loo_scores, model.observables_.loo_scores)
+
+
+def mixed_frame():
+    frame = pd.DataFrame(X[:, :20], columns=[f"x{j}" for j in range(20)])
+    frame["kind"] = np.array(["a", "b", None], dtype=object)[np.arange(150) % 3]
+    frame["flag"] = np.arange(150) % 4 == 0
+    frame.loc[3, "x0"] = np.nan
+    return frame
+
+
+def test_fitted_table(tmp_path):
+    """A Pipeline with a ColumnTransformer of imputers, scalers, encoders and own transformers."""
+    frame = mixed_frame()
+    fitted = fit_table(frame, np.where(Y == 1, "yes", "no"), Cs=4)
+    save(fitted.model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    np.testing.assert_array_equal(back.predict_proba(frame), fitted.model.predict_proba(frame))
+    new = frame.iloc[:5].assign(kind="never seen", x1=np.nan)
+    np.testing.assert_array_equal(back.predict_proba(new), fitted.model.predict_proba(new))
+
+
+def test_sparse_table(tmp_path):
+    thin = sparse.csr_matrix(np.where(np.abs(X) > X.std(), X, 0.0))
+    frame = pd.DataFrame.sparse.from_spmatrix(thin, columns=[f"f{j}" for j in range(40)])
+    fitted = fit_table(frame, Y, Cs=4)
+    save(fitted.model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    np.testing.assert_array_equal(back.predict_proba(frame), fitted.model.predict_proba(frame))
+
+
+def test_column_transformer_inside_the_calibrator(tmp_path):
+    frame = mixed_frame().drop(columns="x0").assign(kind=["a", "b"] * 75)
+    columns = make_column_transformer(
+        (OneHotEncoder(), ["kind"]), (StandardScaler(), ["x1", "x2"]), remainder="passthrough"
+    )
+    base = make_pipeline(columns, LogisticRegression())
+    model = AngularCalibratedClassifier(base).fit(frame, Y)
+    save(model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    np.testing.assert_array_equal(back.predict_proba(frame), model.predict_proba(frame))
+
+
+# -- what is said about a model ----------------------------------------------------------------
+
+
+def test_about(tmp_path):
+    save(MODELS["default"], tmp_path / "m.skops", about={"target": "y", "columns": ["ä", "b"]})
+    told = about(tmp_path / "m.skops")
+    assert told["target"] == "y"
+    assert told["columns"] == ["ä", "b"]
+    assert set(told["versions"]) == {"angcal", "scikit-learn"}
+
+
+def test_about_must_be_json(tmp_path):
+    with pytest.raises(PersistenceError, match="JSON"):
+        save(MODELS["default"], tmp_path / "m.skops", about={"model": object()})
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def refused(path, *words, reader=load):
+    with pytest.raises(PersistenceError) as caught:
+        reader(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+@pytest.fixture
+def saved(tmp_path):
+    save(MODELS["path"], tmp_path / "m.skops", about={"target": "y"})
+    return tmp_path / "m.skops"
+
+
+def rewritten(path, member, change):
+    """The archive with one member changed."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts[member] = json.dumps(change(json.loads(parts[member]))).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return path
+
+
+def with_version(package, version):
+    return lambda told: {**told, "versions": {**told["versions"], package: version}}
+
+
+def other(version, step):
+    """The version with one of its three numbers raised."""
+    numbers = [int(part) for part in version.split(".")[:3]]
+    numbers[step] += 1
+    return ".".join(map(str, numbers))
+
+
+@pytest.mark.parametrize("package", ["angcal", "scikit-learn"])
+@pytest.mark.parametrize("step", [0, 1, 2], ids=["major", "minor", "newer patch"])
+def test_other_versions(saved, package, step):
+    version = other(about(saved)["versions"][package], step)
+    rewritten(saved, "angcal.json", with_version(package, version))
+    refused(saved, f"{package} {version}", "fit the model again")
+    assert about(saved)["versions"][package] == version  # one may still look
+
+
+def test_older_patch_is_read(saved, monkeypatch):
+    here = persistence._versions()
+    newer = {name: other(version, 2) for name, version in here.items()}
+    monkeypatch.setattr(persistence, "_versions", lambda: newer)
+    np.testing.assert_array_equal(answers(load(saved)), answers(MODELS["path"]))
+
+
+@pytest.mark.parametrize("version", ["", "?", "one.two", None])
+def test_versions_that_are_none(saved, version):
+    refused(rewritten(saved, "angcal.json", with_version("angcal", version)), "angcal")
+
+
+@pytest.mark.parametrize("reader", [load, about])
+def test_other_format(saved, reader):
+    rewritten(saved, "angcal.json", lambda told: {**told, "format": 2})
+    refused(saved, "file format 2", "update angcal", reader=reader)
+
+
+@pytest.mark.parametrize("told", [[], {}, {"format": "1"}, {"format": 1}, "text"])
+def test_angcal_part_that_is_none(saved, told):
+    refused(rewritten(saved, "angcal.json", lambda _: told), "damaged")
+
+
+@pytest.mark.parametrize("reader", [load, about])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9, 0.999])
+def test_cut_off(saved, share, reader):
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[: int(share * len(whole))])
+    refused(saved, "damaged or cut off", reader=reader)
+
+
+def test_damaged_anywhere(saved):
+    """A byte that is wrong is noticed, or lies where nothing depends on it."""
+    whole, expected = saved.read_bytes(), answers(MODELS["path"])
+    for place in np.random.default_rng(0).integers(0, len(whole), 60):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        saved.write_bytes(damaged)
+        try:
+            found = answers(load(saved))
+        except PersistenceError:
+            continue
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("reader", [load, about])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"a,b\n1,2\n", pickle.dumps({"a": 1}), b"PK", b"PK\x03\x04 and then nothing"],
+    ids=["empty", "text", "pickle", "two letters", "half a header"],
+)
+def test_not_a_model_file(tmp_path, content, reader):
+    path = tmp_path / "m.skops"
+    path.write_bytes(content)
+    refused(path, reader=reader)
+
+
+def test_pickle_is_never_opened(tmp_path):
+    """A pickle that would leave a mark leaves none."""
+
+    class Bomb:
+        def __reduce__(self):
+            return open, (str(tmp_path / "mark"), "w")
+
+    (tmp_path / "m.skops").write_bytes(pickle.dumps(Bomb()))
+    refused(tmp_path / "m.skops", "not a model file")
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("reader", [load, about])
+def test_missing_and_folder(tmp_path, reader):
+    refused(tmp_path / "none.skops", "does not exist", reader=reader)
+    refused(tmp_path, "is a folder", reader=reader)
+
+
+def test_a_zip_archive_of_something_else(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.ones(3))
+    refused(tmp_path / "t.npz", "not written by angcal.persistence.save")
+
+
+def test_plain_skops_file(tmp_path):
+    skops_io.dump(MODELS["default"], tmp_path / "m.skops")
+    refused(tmp_path / "m.skops", "not written by angcal.persistence.save")
+
+
+def renamed(schema, old, new):
+    """The schema with one type called by another name, wherever it stands."""
+    if isinstance(schema, list):
+        return [renamed(entry, old, new) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: renamed(value, old, new) for key, value in schema.items()}
+    if f"{changed.get('__module__')}.{changed.get('__class__')}" == old:
+        changed["__module__"], changed["__class__"] = new.rsplit(".", 1)
+    return changed
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["subprocess.Popen", "os.system", "builtins.eval", "angcal.links.user.CallableLink"],
+)
+def test_types_that_are_not_trusted(saved, foreign):
+    rewritten(saved, "schema.json", lambda schema: renamed(schema, "angcal.angle.Angle", foreign))
+    refused(saved, foreign, "does not trust")
+
+
+def test_modules_of_others_are_not_imported(saved, tmp_path, monkeypatch):
+    (tmp_path / "angcal_evil.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    rewritten(
+        saved,
+        "schema.json",
+        lambda schema: renamed(schema, "angcal.angle.Angle", "angcal_evil.Angle"),
+    )
+    refused(saved, "angcal_evil.Angle")
+    assert "angcal_evil" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AngularCalibratedClassifier(link=CallableLink(lambda t: 1 / (1 + np.exp(-t)))),
+        make_pipeline(FunctionTransformer(np.linalg.det), LogisticRegression()),
+        io.StringIO("no model at all"),
+    ],
+    ids=["own link", "function", "file"],
+)
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, model):
+    with pytest.raises(PersistenceError, match="cannot be saved"):
+        save(model, tmp_path / "m.skops")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 99, None])
+def test_other_protocols_of_skops(saved, protocol):
+    """An older one would be read by older rules, whoever claims it."""
+    rewritten(saved, "schema.json", lambda schema: {**schema, "protocol": protocol})
+    refused(saved, "another version of skops")
+
+
+@pytest.mark.parametrize("schema", [[], "text", None, {}])
+def test_schema_that_is_none(saved, schema):
+    refused(rewritten(saved, "schema.json", lambda _: schema))
+
+
+def test_every_trusted_type_exists():
+    for name in TRUSTED:
+        if name.startswith("angcal."):
+            module, _, kind = name.rpartition(".")
+            assert isinstance(getattr(import_module(module), kind), type)
+
+
+def subclasses(parent):
+    for child in parent.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+@pytest.mark.parametrize("parent", [Link, Loss, Penalty])
+def test_every_link_loss_and_penalty_is_trusted(parent):
+    for kind in subclasses(parent):
+        public = not kind.__name__.startswith("_") and kind.__module__.startswith("angcal.")
+        if public and not kind.__abstractmethods__ and kind is not CallableLink:
+            assert f"{kind.__module__}.{kind.__name__}" in TRUSTED
+
+
+def test_missing_package_is_named(saved, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    monkeypatch.setitem(sys.modules, "skops", None)
+    with pytest.raises(ImportError, match=r"pip install 'angcal\[cli\]'"):
+        load(saved)
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def test_an_older_file_stays_when_writing_fails(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device", str(saved))
+
+    monkeypatch.setattr("angcal.datasets.writing.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(MODELS["default"], saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+# -- other processes ---------------------------------------------------------------------------
+
+ELSEWHERE = """
+import pickle, sys
+import numpy as np
+from angcal.persistence import load
+kind, model_file, rows_file, out = sys.argv[1:]
+model = load(model_file) if kind == "skops" else pickle.load(open(model_file, "rb"))
+np.save(out, model.predict_proba(np.load(rows_file)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["skops", "pickle"])
+def test_the_same_probabilities_in_another_process(tmp_path, kind):
+    """Not bit by bit: another process may add up a product in another order."""
+    model = MODELS["path"]
+    if kind == "skops":
+        save(model, tmp_path / "model")
+    else:
+        (tmp_path / "model").write_bytes(pickle.dumps(model))
+    np.save(tmp_path / "rows.npy", NEW)
+    files = [str(tmp_path / name) for name in ("model", "rows.npy", "p.npy")]
+    subprocess.run([sys.executable, "-c", ELSEWHERE, kind, *files], check=True)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "p.npy"), model.predict_proba(NEW), rtol=0, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pickles_are_exact(name):
+    back = pickle.loads(pickle.dumps(MODELS[name]))
+    np.testing.assert_array_equal(answers(back), answers(MODELS[name]))

@@ -1,0 +1,139 @@
+"""What a user gets: a wheel with what it should hold, a light import, one version everywhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import angcal
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HEAVY = ("matplotlib", "pandas", "polars", "tqdm", "skops", "onnx", "skl2onnx", "torch")
+ASKED_FOR = {"plot", "cli", "report", "onnx", "gpu", "dev"}
+
+
+def modules_after(statement):
+    """Names in sys.modules of a fresh process that ran a statement."""
+    code = f"{statement}\nimport sys\nprint('\\n'.join(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import angcal", "import angcal.export, angcal.displays"])
+def test_importing_pulls_in_nothing_heavy(statement):
+    # scikit-learn itself imports pandas where it is installed.
+    loaded = modules_after(statement) - modules_after("import sklearn.linear_model")
+    assert "angcal" in loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_importing_pulls_in_no_command_line_export_or_dataset():
+    loaded = modules_after("import angcal")
+    own = ("cli", "demo", "benchmark", "reproduce", "datasets", "export", "displays", "persistence")
+    assert not loaded & {f"angcal.{name}" for name in own}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--quiet"]
+    command += ["--no-build-isolation", "--no-index", "--wheel-dir", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.glob("*.whl")
+    with zipfile.ZipFile(found) as archive:
+        yield archive
+
+
+def test_the_wheel_holds_the_package_and_its_typed_marker(wheel):
+    names = wheel.namelist()
+    assert "angcal/__init__.py" in names
+    assert "angcal/py.typed" in names
+    sources = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "angcal").rglob("*.py")
+    }
+    assert sources <= set(names)
+
+
+def test_the_wheel_holds_nothing_else(wheel):
+    top = {name.split("/")[0] for name in wheel.namelist()}
+    assert top == {"angcal", f"angcal-{angcal.__version__}.dist-info"}
+    assert not [name for name in wheel.namelist() if "test" in name.lower()]
+
+
+def test_the_wheel_needs_the_core_dependencies_only(wheel):
+    text = wheel.read(f"angcal-{angcal.__version__}.dist-info/METADATA").decode()
+    needed = re.findall(r"^Requires-Dist: ([\w-]+)(?!.*extra ==)", text, flags=re.MULTILINE)
+    assert set(needed) == {"numpy", "scipy", "scikit-learn", "threadpoolctl"}
+
+
+def test_one_version_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    found = re.search(r"^version: (\S+)$", citation, flags=re.MULTILINE).group(1)
+    assert found == angcal.__version__ == PYPROJECT["project"]["version"]
+    assert f"## {angcal.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_extras_exist():
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert set(extras) >= ASKED_FOR
+
+
+def test_extras_named_in_messages_exist():
+    """A message that says pip install 'angcal[x]' must not send anyone to nothing."""
+    extras = set(PYPROJECT["project"]["optional-dependencies"])
+    for path in (ROOT / "src").rglob("*.py"):
+        named = set(re.findall(r"angcal\[(\w+)\]", path.read_text()))
+        assert named <= extras, path.name
+
+
+def test_the_citation_is_complete():
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(citation)  # what the schema requires
+    assert citation["authors"] == [{"name": "The angcal developers"}]
+    for reference in (citation["preferred-citation"], *citation["references"]):
+        assert {"type", "title", "authors"} <= set(reference)
+        assert all({"family-names", "given-names"} <= set(a) for a in reference["authors"])
+
+
+def test_the_citation_follows_the_schema():
+    cffconvert = pytest.importorskip("cffconvert")
+    cffconvert.Citation((ROOT / "CITATION.cff").read_text()).validate()
+
+
+def make_recipes():
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md"])
+def test_make_commands_that_pages_name_exist(page):
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", (ROOT / page).read_text(), flags=re.MULTILINE))
+    assert {"demo", "test"} <= named <= make_recipes()
+
+
+def test_the_hooks_are_the_checks_of_make_lint():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    recipe = re.search(
+        r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE
+    ).group(1)
+    for tool in ("ruff check", "ruff format --check", "mypy", "lint-imports"):
+        assert tool in recipe
+        assert f"entry: {tool}" in hooks
+
+
+@pytest.mark.parametrize("name", ["LICENSE", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"])
+def test_the_files_of_a_project_exist(name):
+    assert len((ROOT / name).read_text()) > 200

@@ -1,0 +1,449 @@
+"""What the report says, that it says it first, and that nothing from the data becomes markup."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from angcal.report import examine, figures, make_report, page, summary, verdict
+from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED
+from angcal.report.diagnostics import diagnose
+from angcal.report.findings import calibration_slope
+from angcal.report.markup import Markup, clean, escape, tag
+from angcal.report.style import STYLE
+from angcal.report.svg import THEME
+
+VOID = {"meta", "link", "br", "hr"}
+HOSTILE = "<script>alert(1)</script>"
+NASTY = '"><img src=x onerror=alert(2)>&amp;$x$'
+
+
+class Outline(HTMLParser):
+    """Elements, ids, headings and text of a page; complains about wrong nesting."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.ids, self.headings, self.words = [], [], [], []
+        self.open = []
+
+    def handle_starttag(self, name, attributes):
+        attributes = dict(attributes)
+        self.elements.append((name, attributes))
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_startendtag(self, name, attributes):
+        self.elements.append((name, dict(attributes)))
+        if "id" in dict(attributes):
+            self.ids.append(dict(attributes)["id"])
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+        if self.open and self.open[-1] in ("h1", "h2", "h3"):
+            self.headings.append((int(self.open[-1][1]), data))
+
+    def named(self, name):
+        return [attributes for element, attributes in self.elements if element == name]
+
+
+def outline(html):
+    parser = Outline()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def table(n=90, d=6, seed=0, names=None, signal=2.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    w = rng.normal(size=d)
+    y = rng.random(n) < expit(signal * X @ w / np.linalg.norm(w))
+    frame = pd.DataFrame(X, columns=names or [f"x{j}" for j in range(d)])
+    return frame, np.where(y, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def found():
+    features, y = table(120, 40)
+    return examine(features, y, repeats=1, target="outcome")
+
+
+@pytest.fixture(scope="module")
+def html(found):
+    return page(found)
+
+
+@pytest.fixture(scope="module")
+def parsed(html):
+    return outline(html)
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+
+def test_verdict_comes_first(found, parsed):
+    assert parsed.headings[0] == (1, "Calibration report")
+    assert parsed.headings[1] == (2, "Verdict")
+    text = "".join(parsed.words)
+    places = [text.index(sentence) for sentence in verdict(found)]
+    assert places == sorted(places)
+    assert places[-1] < text.index("Reliability")
+
+
+def test_sections_are_all_there(parsed):
+    sections = [text for level, text in parsed.headings if level == 2]
+    assert sections == [
+        "Verdict",
+        "Reliability",
+        "The angle",
+        "From score to probability",
+        "The penalty",
+        "Comparison",
+        "Diagnostics",
+        "Columns",
+        "How to cite",
+    ]
+
+
+def test_headings_are_ordered_and_the_language_is_told(parsed):
+    levels = [level for level, _ in parsed.headings]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert parsed.named("html")[0]["lang"] == "en"
+
+
+def test_every_figure_is_described(parsed, html):
+    pictures = parsed.named("svg")
+    assert len(pictures) == 10
+    assert len(parsed.named("figcaption")) == len(pictures)
+    for picture in pictures:
+        assert picture["role"] == "img"
+        for reference in picture["aria-labelledby"].split():
+            assert reference in parsed.ids
+    for described in re.findall(r"<desc[^>]*>([^<]*)</desc>", html):
+        assert len(described) > 40
+
+
+def test_ids_are_unique_and_references_lead_somewhere(parsed, html):
+    assert len(parsed.ids) == len(set(parsed.ids))
+    wanted = set(re.findall(r"url\(#([^)]+)\)", html)) | set(re.findall(r'href="#([^"]+)"', html))
+    assert wanted
+    assert wanted <= set(parsed.ids)
+
+
+def test_page_asks_nothing_of_the_network(parsed, html):
+    assert "http:" not in html
+    assert "https:" not in html
+    assert "@import" not in html
+    assert not parsed.named("script")
+    assert not parsed.named("img")
+    for _, attributes in parsed.elements:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "href", "xlink:href"):
+                assert value.startswith(("#", "data:"))
+    policy = next(a for a in parsed.named("meta") if a.get("http-equiv"))
+    assert policy["content"].startswith("default-src 'none'")
+
+
+def test_tables_have_captions_and_scopes(parsed):
+    assert len(parsed.named("table")) == len(parsed.named("caption")) == 1
+    assert {cell["scope"] for cell in parsed.named("th")} == {"col", "row"}
+
+
+def test_figures_follow_the_theme(html):
+    for picture in re.findall(r"<svg.*?</svg>", html, flags=re.S):
+        fixed = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", picture))
+        assert fixed == set(), "a colour that does not change in the dark"
+        assert "font-family" not in picture
+    for variable in set(THEME.values()):
+        assert STYLE.count(f"{variable}:") == 3, "light, dark and print"
+
+
+def luminance(color):
+    channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1, 2], ids=["light", "dark", "print"])
+def test_contrast(theme):
+    block = re.findall(r":root \{(.*?)\}", STYLE, flags=re.S)[theme]
+    colors = dict(re.findall(r"(--\w+): (#[0-9a-f]{6})", block))
+    for ground in ("--paper", "--panel"):
+        for text in ("--ink", "--muted", "--link"):
+            assert contrast(colors[text], colors[ground]) >= 4.5, (text, ground)
+    for line in ("--blue", "--vermilion", "--green", "--pink", "--amber", "--sky"):
+        assert contrast(colors[line], colors["--paper"]) >= 3.0, line
+
+
+def test_paper_is_cited(parsed):
+    text = "".join(parsed.words)
+    assert "NeurIPS 2025" in text
+    assert "Li and P. Sur" in text
+    assert "The angcal developers" in text
+
+
+# -- names from the data -----------------------------------------------------------------------
+
+
+def test_names_show_as_text_and_are_no_markup():
+    features, _ = table(90, 3, names=[HOSTILE, NASTY, "x"])
+    features["</style></title>" + HOSTILE] = "the same"
+    y = np.where(features["x"] + features[HOSTILE] > 0, HOSTILE, NASTY)
+    y[:12] = np.where(y[:12] == NASTY, HOSTILE, NASTY)
+    html = make_report(features, y, repeats=1, title=HOSTILE, target=f"</title>{HOSTILE}")
+    page = outline(html)
+    assert not page.named("script")
+    assert not page.named("img")
+    text = "".join(page.words)
+    assert text.count(HOSTILE) >= 5
+    assert NASTY in text
+    assert "</style></title>" + HOSTILE in text, "the dropped column is named"
+    assert page.headings[0] == (1, HOSTILE)
+
+
+def test_classes_in_figures_show_as_text():
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(60, 4)))
+    features.columns = list("abcd")
+    names = np.array(["<b>$x$</b>", "&lt;\x01x", "日本"])
+    y = names[np.argmax(features.to_numpy()[:, :3], axis=1)]
+    html = make_report(features, y, repeats=1)
+    page = outline(html)
+    pictures = "".join(re.findall(r"<svg.*?</svg>", html, flags=re.S))
+    assert "&lt;b&gt;$x$&lt;/b&gt;" in pictures
+    assert "&amp;lt;�x" in pictures
+    assert "日本" in pictures
+    assert not page.named("b")
+
+
+def test_markup_escapes_by_default():
+    assert tag("p", HOSTILE, title=NASTY) == (
+        '<p title="&quot;&gt;&lt;img src=x onerror=alert(2)&gt;&amp;amp;$x$">'
+        "&lt;script&gt;alert(1)&lt;/script&gt;</p>"
+    )
+    assert tag("p", Markup("<b>x</b>"), None, ["1", "2"]) == "<p><b>x</b>12</p>"
+    assert tag("td", class_=None) == "<td></td>"
+    assert escape(3 < 4) == "True"
+
+
+@pytest.mark.parametrize("letter", ["\x00", "\x1b", "\x85", "\ud800", "\ufffe", "\u202e", "\u2066"])
+def test_unfit_letters_are_replaced(letter):
+    assert clean(f"a{letter}b") == "a�b"
+
+
+def test_fit_letters_stay():
+    assert clean("é 日本 \U0001f600\n\t") == "é 日本 \U0001f600\n\t"
+
+
+# -- what it says ------------------------------------------------------------------------------
+
+
+def test_same_seed_same_page(html):
+    features, y = table(120, 40)
+    assert make_report(features, y, repeats=1, target="outcome") == html
+
+
+def test_seed_draws_the_folds(found):
+    features, y = table(120, 40)
+    other = examine(features, y, repeats=1, target="outcome", seed=1)
+    assert other.comparison.values["log-loss"][0] != found.comparison.values["log-loss"][0]
+    assert other.two.model.angle_ == found.two.model.angle_, "the fit itself draws nothing"
+
+
+def test_settings_of_matplotlib_stay(found):
+    before = dict(matplotlib.rcParams)
+    figures.angle(found.two)
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(("seed", "word"), [(1, "overconfident"), (3, "underconfident")])
+def test_confidence_is_told(seed, word):
+    told = examine(*table(100, 150, seed=seed, signal=6.0), repeats=1)
+    gain, error = told.comparison.difference(ANGCAL, DEFAULT)
+    assert gain < -2 * error
+    first, _, confidence, angle, gains = verdict(told)
+    assert "pays here" in first
+    assert f"is {word}" in confidence
+    assert f"{told.two.model.angle_.degrees:.0f}°" in angle
+    assert "better" in gains
+    assert summary(told)["plain_model"] == word
+
+
+def test_slope_is_that_of_the_log_odds():
+    rng = np.random.default_rng(0)
+    scores = 3.0 * rng.normal(size=4000)
+    labels = (rng.random(4000) < expit(0.5 * scores - 0.2)).astype(float)
+    slope, error = calibration_slope(scores, labels)
+    assert abs(slope - 0.5) < 3 * error
+    assert 0.005 < error < 0.03
+    assert calibration_slope(np.ones(10), np.resize([0.0, 1.0], 10)) == (0.0, np.inf)
+
+
+def test_no_signal_is_told():
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(80, 5)), columns=list("abcde"))
+    # Each row's label is against its own score, so that leave-one-out scores mislead.
+    y = np.tile([0, 1], 40)
+    told = examine(features, y, repeats=1)
+    assert told.two.model.angle_.cosine == 0
+    assert verdict(told)[0] == "These rows show no signal that a linear model could use."
+    assert any("No signal found" in message for message in told.complaints)
+
+
+def test_headline_follows_the_comparison(found):
+    losses = found.comparison.losses.copy()
+    index = [found.comparison.names.index(n) for n in (ANGCAL, UNCALIBRATED, DEFAULT)]
+    ripple = 0.01 * np.resize([1.0, -1.0], losses.shape[1])
+    for shifts, words in [
+        ((-0.1, 0.0, 0.0), "Calibration pays here"),
+        ((0.1, 0.0, 0.0), "Plain probabilities did better"),
+        ((0.0, 0.0, 0.1), "Choosing the penalty pays"),
+        ((0.0, 0.0, -0.1), "default penalty did better"),
+        ((0.0, 0.0, 0.0), "about as good"),
+    ]:
+        for k, i in enumerate(index):
+            losses[i] = 0.5 + shifts[k] + k * ripple
+        changed = replace(found, comparison=replace(found.comparison, losses=losses.copy()))
+        assert words in verdict(changed)[0], shifts
+
+
+def test_refused_classes_degrade_to_a_sentence(monkeypatch):
+    def refuse(*arguments, **options):
+        raise ValueError("y has 3 classes, which <this> version does not take.")
+
+    monkeypatch.setattr("angcal.report.findings.fit_table", refuse)
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    y = np.argmax(features.to_numpy(), axis=1)
+    told = examine(features, y, repeats=1)
+    assert told.two is None
+    assert not told.comparison.has(ANGCAL)
+    assert told.comparison.names == [DEFAULT, "CalibratedClassifierCV(5)"]
+    parsed = outline(page(told))
+    assert "angcal could not calibrate this table." in "".join(parsed.words)
+    assert "which <this> version does not take" in "".join(parsed.words)
+    assert len(parsed.named("svg")) == 4
+    assert len(parsed.ids) == len(set(parsed.ids))
+
+
+def test_two_classes_are_never_refused_silently(monkeypatch):
+    def refuse(*arguments, **options):
+        raise ValueError("no")
+
+    monkeypatch.setattr("angcal.report.findings.fit_table", refuse)
+    features, y = table(60, 3)
+    with pytest.raises(ValueError, match="no"):
+        examine(features, y)
+
+
+def test_rare_class_has_no_comparison():
+    features, _ = table(30, 3)
+    y = np.r_[np.zeros(29, int), 1]
+    told = examine(features, y, repeats=1)
+    assert told.comparison is None
+    assert told.two.model.angle_.is_fallback
+    text = "".join(outline(page(told)).words)
+    assert "The smallest class has one row" in text
+    assert "There is none: the smaller class has 1 rows" in text
+    assert "Every row gets the prevalence" in text, "the warning is shown"
+
+
+def test_comparison_is_out_of_fold(found):
+    compared = found.comparison
+    truth = np.eye(2)[found.codes]
+    p = compared.probabilities[ANGCAL][0]
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    losses = -np.log(np.sum(p * truth, axis=1))
+    assert compared.values["log-loss"][0] == pytest.approx(losses.mean())
+    assert compared.errors["log-loss"][0] == pytest.approx(losses.std() / np.sqrt(len(losses)))
+    assert compared.values["Brier"][0] == pytest.approx(np.mean((p[:, 1] - found.codes) ** 2))
+    assert compared.difference(ANGCAL, ANGCAL) == (0.0, 0.0)
+    assert len(compared.names) == 6
+
+
+def test_summary_has_the_numbers(found):
+    told = summary(found)
+    assert told["rows"] == 120
+    assert told["angle"]["cosine"] == found.two.model.angle_.cosine
+    assert told["classes"] == dict(zip(found.classes, found.counts, strict=True))
+    first = told["comparison"][0]
+    assert first["method"] == ANGCAL
+    assert first["log-loss"] == found.comparison.values["log-loss"][0]
+
+
+def test_pool_and_dropped_columns_are_told():
+    features, y = table(80, 4)
+    pool, _ = table(200, 4, seed=9)
+    features["constant"] = 1.0
+    pool["constant"] = 1.0
+    told = examine(features, y, pool=pool, repeats=1)
+    assert "200 rows without labels" in verdict(told)[1]
+    assert [name for name, _ in told.dropped] == ["constant"]
+    assert told.two.model.scale_.source == "pool"
+
+
+def test_progress_counts_folds():
+    features, y = table(60, 3)
+    calls = []
+    examine(features, y, repeats=2, progress=lambda *call: calls.append(call))
+    assert calls[0] == (0, 1, "fitting")
+    assert calls[1:] == [(done, 10, "cross-validating") for done in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 60, "one class only"),
+        (["a", "b", None] * 20, "missing in 20 rows"),
+        (["a", 1, 2] * 20, "mixes labels"),
+        (["a", "b"] * 20, "features has 60 rows and y 40"),
+    ],
+)
+def test_bad_labels_get_a_sentence(y, message):
+    features, _ = table(60, 3)
+    with pytest.raises(ValueError, match=message):
+        make_report(features, np.array(y, dtype=object), target="label")
+
+
+# -- diagnostics -------------------------------------------------------------------------------
+
+
+def test_shape_of_scores_is_judged(found):
+    class Observed:
+        unevenness = 0.1
+        leverages = np.ones(1000)
+        calibration_scores = np.random.default_rng(0).normal(size=1000)
+
+    assert diagnose(Observed()).is_gaussian
+    Observed.calibration_scores = np.random.default_rng(0).exponential(size=1000)
+    skewed = diagnose(Observed())
+    assert "skewed to the right" in skewed.shape
+    assert skewed.skewness == pytest.approx(2.0, abs=0.5)
+    Observed.calibration_scores = np.random.default_rng(0).choice([-1.0, 1.0], 1000)
+    assert "two-humped" in diagnose(Observed()).shape
+    assert skewed.top_share == pytest.approx(0.05)
+    Observed.unevenness = 2.0
+    assert "much more than others" in diagnose(Observed()).evenness

@@ -1,0 +1,211 @@
+"""The report in a real browser: nothing logged, nothing requested, every figure in sight.
+
+Chromium is driven by its DevTools protocol through a pair of pipes. Without a Chromium these tests
+are skipped.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from angcal.report import make_report
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless_shell")
+CHROMIUM = next((path for path in map(shutil.which, NAMES) if path), None)
+PATIENCE = 60.0
+HOSTILE = "<script>document.title = 'taken over'</script>"
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+
+MEASURE = """
+(() => {
+  const boxes = [...document.querySelectorAll('svg.drawing')].map(svg => {
+    const frame = svg.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll('text')].map(text => {
+      const box = text.getBoundingClientRect();
+      return {text: text.textContent, left: box.left - frame.left, right: frame.right - box.right,
+              top: box.top - frame.top, bottom: frame.bottom - box.bottom,
+              width: box.width, color: getComputedStyle(text).fill};
+    });
+    return {label: svg.querySelector('title').textContent, width: frame.width,
+            height: frame.height, texts};
+  });
+  const root = document.documentElement;
+  return JSON.stringify({boxes, title: document.title, overflow: root.scrollWidth - innerWidth,
+                         paper: getComputedStyle(document.body).backgroundColor,
+                         ink: getComputedStyle(document.body).color});
+})()
+"""
+
+
+class Browser:
+    """A headless Chromium with one page; events are kept as they come."""
+
+    def __init__(self, folder):
+        to_read, write = os.pipe()
+        read, to_write = os.pipe()
+        options = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--hide-scrollbars",
+            "--no-first-run",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={folder}",
+            "about:blank",
+        ]
+        # The protocol wants file descriptors 3 and 4; a shell can put them there.
+        command = f'exec "$@" 3<&{to_read} 4>&{to_write}'
+        self.process = subprocess.Popen(
+            ["bash", "-c", command, "bash", CHROMIUM, *options],
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self.incoming, self.outgoing = read, write
+        self.buffer, self.number, self.events, self.session = b"", 0, [], None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session is not None:
+            message["sessionId"] = self.session
+        os.write(self.outgoing, json.dumps(message).encode() + b"\0")
+        answer = self.wait(lambda event: event.get("id") == self.number)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def wait(self, wanted):
+        end = time.monotonic() + PATIENCE
+        while True:
+            while b"\0" in self.buffer:
+                line, self.buffer = self.buffer.split(b"\0", 1)
+                event = json.loads(line)
+                self.events.append(event)
+                if wanted(event):
+                    return event
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.incoming], [], [], left)[0]:
+                raise TimeoutError("Chromium does not answer")
+            data = os.read(self.incoming, 1 << 20)
+            if not data:
+                raise EOFError("Chromium has ended")
+            self.buffer += data
+
+    def open(self, path, *, width=1100, height=900, dark=False):
+        self.events.clear()
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Page.navigate", url=path.as_uri())
+        self.wait(lambda event: event.get("method") == "Page.loadEventFired")
+        return json.loads(self.evaluate(MEASURE))
+
+    def evaluate(self, expression):
+        return self.call("Runtime.evaluate", expression=expression)["result"]["value"]
+
+    def logged(self):
+        noisy = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [event for event in self.events if event.get("method") in noisy]
+
+    def requested(self):
+        sent = (e for e in self.events if e.get("method") == "Network.requestWillBeSent")
+        return [event["params"]["request"]["url"] for event in sent]
+
+    def screenshot(self, path, whole=True):
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def print_pdf(self, path):
+        data = self.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def close(self):
+        self.session = None
+        try:
+            self.call("Browser.close")
+        except (EOFError, OSError, TimeoutError):
+            self.process.kill()
+        self.process.wait(timeout=PATIENCE)
+        os.close(self.incoming)
+        os.close(self.outgoing)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(120, 20)), columns=[f"x{j}" for j in range(20)])
+    positive = rng.random(120) < expit(2 * features["x0"] + features["x1"])
+    features[HOSTILE] = 1.0
+    y = np.where(positive, HOSTILE, "no")
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(make_report(features, y, repeats=1, title=HOSTILE), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_page_loads_whole(browser, report, width, dark):
+    seen = browser.open(report, width=width, dark=dark)
+    assert browser.logged() == []
+    assert set(browser.requested()) <= {report.as_uri(), "data:,"}
+    assert len(seen["boxes"]) == 10
+    for box in seen["boxes"]:
+        assert box["width"] > 200, box["label"]
+        assert box["height"] > 100, box["label"]
+    assert seen["overflow"] <= 0, "the page scrolls sideways"
+    assert seen["title"] == HOSTILE, "the column's script did not run"
+    dark_paper = seen["paper"] == "rgb(22, 23, 26)"
+    assert dark_paper == dark
+
+
+def test_no_figure_text_is_cut_or_hidden(browser, report):
+    for dark in (False, True):
+        seen = browser.open(report, width=390, dark=dark)
+        for box in seen["boxes"]:
+            assert box["texts"], box["label"]
+            for text in box["texts"]:
+                where = (box["label"], text)
+                assert text["width"] > 0 or not text["text"].strip(), where
+                assert min(text["left"], text["right"], text["top"], text["bottom"]) > -6, where
+                assert text["color"] == seen["ink"], where
+
+
+def test_page_prints(browser, report, tmp_path):
+    browser.open(report, dark=True)
+    browser.print_pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,125 @@
+"""``angcal report`` at the command line: files, exit codes, sentences instead of tracebacks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from angcal.commands import report
+
+
+@pytest.fixture
+def csv(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    frame["y"] = np.where(frame["a"] + rng.normal(size=60) > 0, "yes", "no")
+    path = tmp_path / "data.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    report.add_arguments(parser)
+    return report.execute(parser.parse_args([str(argument) for argument in arguments]))
+
+
+def test_report_is_written_and_the_verdict_printed(csv, tmp_path, capsys):
+    out = tmp_path / "new" / "report.html"
+    assert run(csv, "--target", "y", "--out", out, "--repeats", 1, "--title", "Mine") == 0
+    html = out.read_text(encoding="utf-8")
+    assert html.startswith("<!DOCTYPE html>")
+    assert "<h1>Mine</h1>" in html
+    printed = capsys.readouterr()
+    assert f"The report: {out}" in printed.out
+    assert "60 rows, 4 columns" in printed.out
+    assert printed.err == ""
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_json_is_one_object(csv, tmp_path, capsys):
+    out = tmp_path / "r.html"
+    assert run(csv, "--target", "y", "--out", out, "--repeats", 1, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["report"] == str(out)
+    assert told["rows"] == 60
+    assert -1 <= told["angle"]["cosine"] <= 1
+    assert len(told["comparison"]) == 6
+
+
+def test_pool_and_rows_without_label(csv, tmp_path, capsys):
+    frame = pd.read_csv(csv)
+    pool = tmp_path / "pool.csv"
+    frame.drop(columns="y").to_csv(pool, index=False)
+    frame.loc[:4, "y"] = None
+    frame.to_csv(csv, index=False)
+    out = tmp_path / "r.html"
+    assert run(csv, "--target", "y", "--pool", pool, "--out", out, "--repeats", 1) == 0
+    assert "55 rows" in capsys.readouterr().out
+    html = out.read_text(encoding="utf-8")
+    assert "60 rows without labels help" in html
+    assert "5 of 60 rows have no" in html
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "code", "sentence"),
+    [
+        (None, ["--target", "z"], 1, "no column called 'z'"),
+        ("", ["--target", "y"], 1, ""),
+        ("a,y\n1,0\n", ["--target", "y"], 1, ""),
+        (None, ["--target", "y", "--out", "report.txt"], 2, "must end in .html"),
+    ],
+)
+def test_failures_are_one_sentence(csv, tmp_path, capsys, change, arguments, code, sentence):
+    if change is not None:
+        csv.write_text(change)
+    if "--out" not in arguments:
+        arguments = [*arguments, "--out", tmp_path / "r.html"]
+    assert run(csv, *arguments) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert sentence in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert "Traceback" not in printed.err
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_missing_file(tmp_path, capsys):
+    assert run(tmp_path / "none.csv", "--target", "y", "--out", tmp_path / "r.html") == 1
+    assert "none.csv" in capsys.readouterr().err
+
+
+def test_missing_package(csv, tmp_path, capsys, monkeypatch):
+    from angcal.commands import outcome
+
+    monkeypatch.setattr(outcome, "find_spec", lambda name: None)
+    assert run(csv, "--target", "y", "--out", tmp_path / "r.html") == 3
+    assert "pip install" in capsys.readouterr().err
+
+
+def test_stopped_writing_leaves_the_old_file(tmp_path, monkeypatch):
+    from pathlib import Path
+
+    out = tmp_path / "r.html"
+    out.write_text("old")
+
+    def stop(self, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        report.write_text(out, "new")
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        run("--help")
+    text = capsys.readouterr().out
+    for word in ("--target", "--pool", "--json", "--seed", "--out", "exit codes", "examples"):
+        assert word in text
