@@ -38,10 +38,11 @@ docs: $(VENV)/.installed
 
 # The core, on the oldest versions that pyproject.toml allows.
 OLDEST := .venv-oldest
-CORE := $(addprefix tests/test_,$(addsuffix .py,angle bad_input baselines calibration covariance \
-	doubtful_input estimator_inputs estimators fitting hessian iterative linkfit links losses \
-	matrix_free metrics observables path penalties pools predict_proba prediction prediction_table \
-	reading score_bins simulation targets threads triangle))
+CORE := $(addprefix tests/test_,$(addsuffix .py,angle bad_input baselines baselines_several \
+	calibration covariance doubtful_input estimator_inputs estimators estimators_several fitting \
+	hessian iterative linkfit links losses matrix_free metrics metrics_multiclass observables path \
+	penalties pools predict_proba prediction prediction_table reading score_bins several_angles \
+	several_integration several_observables simulation simulation_several targets threads triangle))
 
 oldest:
 	$(PYTHON) -m venv $(OLDEST)

@@ -1,6 +1,6 @@
-"""Put the tables of ``reproduce/`` into the pages that show them.
+"""Put the tables of ``reproduce/`` and ``benchmarks/`` into the pages that show them.
 
-Run from anywhere after ``angcal reproduce``: ``python docs/fill_study.py``. A page holds a table
+Run from anywhere after ``angcal reproduce`` or ``angcal benchmark``: ``python docs/fill_study.py``. A page holds a table
 between ``<!-- result: NAME -->`` and ``<!-- end -->``; everything else is left alone.
 """
 
@@ -12,16 +12,23 @@ from pathlib import Path
 from angcal.reproduce.store import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = tuple(ROOT / "docs" / name for name in ("study.md", "errata.md", "real.md"))
+# Each page, and where its summaries are looked for.
+PAGES: dict[str, tuple[str, ...]] = {
+    "study.md": ("reproduce",),
+    "errata.md": ("reproduce",),
+    "real.md": ("reproduce",),
+    "several.md": ("benchmarks", "benchmarks/several"),
+}
 OVERALL = "tables-overall.md"
-BLOCK = re.compile(r"(<!-- result: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- result: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def filled(page: str, folder: Path) -> str:
-    """The page with every block replaced by the summary of that name."""
+def filled(page: str, *folders: Path) -> str:
+    """The page with every block replaced by the summary of that name, from the first folder."""
 
     def block(found: re.Match[str]) -> str:
-        summary = (folder / f"{found[2]}.md").read_text(encoding="utf-8")
+        places = [folder / f"{found[2]}.md" for folder in folders]
+        summary = next(path for path in places if path.exists()).read_text(encoding="utf-8")
         return f"{found[1]}{summary}{found[4]}"
 
     return BLOCK.sub(block, page)
@@ -40,8 +47,9 @@ def write_overall(folder: Path) -> None:
 def main() -> None:
     """Rewrite the pages, each under another name first."""
     write_overall(ROOT / "reproduce")
-    for path in PAGES:
-        text = filled(path.read_text(encoding="utf-8"), ROOT / "reproduce")
+    for name, folders in PAGES.items():
+        path = ROOT / "docs" / name
+        text = filled(path.read_text(encoding="utf-8"), *(ROOT / folder for folder in folders))
         write_text(path, text)
 
 

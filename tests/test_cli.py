@@ -64,7 +64,7 @@ def test_missing_package_is_named(capsys, monkeypatch):
     assert "pip install 'angcal[cli]'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "demo"])
+@pytest.mark.parametrize("command", ["fit", "predict", "report", "demo"])
 def test_help_teaches_by_example(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
@@ -78,7 +78,7 @@ def test_help_names_every_command(capsys):
         main(["--help"])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
-    for command in ("fit", "predict", "demo", "reproduce", "benchmark"):
+    for command in ("fit", "predict", "report", "demo", "reproduce", "benchmark"):
         assert re.search(rf"^    {command}\s", printed, re.MULTILINE)
 
 
@@ -95,6 +95,21 @@ def test_demo_passes_its_options_on(monkeypatch):
     assert main(["demo"]) == 0
     assert main(["demo", "--splits", "3", "--out", "x.png", "--seed", "1"]) == 0
     assert called == [[], ["--out=x.png", "--splits=3", "--seed=1"]]
+
+
+@pytest.mark.parametrize("arguments", [["--splits", "1"], ["--splits", "x"], ["--seed", "-1"]])
+def test_demo_refuses_bad_numbers_itself(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", *arguments])
+    assert ended.value.code == 2
+    assert "usage: angcal demo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out", ["x.xyz", "x"])
+def test_demo_refuses_a_picture_it_cannot_write_before_it_starts(out, capsys, monkeypatch):
+    monkeypatch.setattr("angcal.demo.main", lambda arguments: pytest.fail("it started"))
+    assert main(["demo", "--out", out]) == 2
+    assert "must end in .png or .svg or .pdf" in capsys.readouterr().err
 
 
 def test_demo_without_its_packages(monkeypatch, capsys):
@@ -115,12 +130,11 @@ def test_interruption_says_what_is_left(monkeypatch, capsys):
     assert "goes on from here" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", ["angcal", "angcal.cli"])
-def test_importing_pulls_in_no_optional_package(module):
+def test_importing_pulls_in_no_optional_package():
     """Nothing comes in that scikit-learn's linear models, which may look for pandas, leave out."""
     script = (
         "import sys, sklearn.linear_model; before = set(sys.modules); "
-        f"import {module}; "
+        "import angcal.cli; "
         "print([name for name in ('pandas', 'skops', 'tqdm', 'matplotlib', 'pyarrow', 'onnx') "
         "if name in set(sys.modules) - before])"
     )

@@ -243,16 +243,25 @@ def test_very_few_rows(tmp_path, capsys):
 
 
 def test_three_classes(tmp_path, capsys):
-    """Taken, or refused in one sentence."""
-    labels = np.array(["a", "b", "c"])[np.arange(150) % 3]
-    frame_of().assign(outcome=labels).to_csv(tmp_path / "data.csv", index=False)
-    code = run("fit", tmp_path / "data.csv", "--target", "outcome")
-    printed = capsys.readouterr()
-    assert code in (0, 1)
-    if code == 1:
-        assert len(printed.err.strip().splitlines()) == 1
-    else:
-        assert "150 rows" in printed.out
+    rng = np.random.default_rng(0)
+    codes = np.arange(150) % 3
+    frame = pd.DataFrame(rng.normal(size=(150, 6)), columns=list("abcdef"))
+    frame["a"] += codes
+    frame["y"] = np.array(["low", "middle", "high"])[codes]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    options = ["fit", tmp_path / "data.csv", "--target", "y"]
+    assert run(*options) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "150 rows, 6 columns after preparation; classes high (33%), low (33%)" in printed
+    assert "ECE, mean over classes" in printed
+    assert "(middle) from the true ones" in printed
+    assert run(*options, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["plain"]["log_loss"] < np.log(3)
+    assert told["calibrated"]["log_loss"] < np.log(3)
+    assert set(told["angles"]) == {"high", "low", "middle"}
+    pool = ["--pool", tmp_path / "data.csv"]
+    assert "a pool is for two classes" in refused(capsys, 1, *options, *pool)
 
 
 @pytest.mark.parametrize("out", ["model.pkl", "model", "data.csv"])

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.special import softmax
 
-from angcal.commands.verdict import AngleFound, OwnPenalty, Side, Verdict, in_words
+from angcal.commands.verdict import (
+    AngleFound,
+    OwnPenalty,
+    Side,
+    Verdict,
+    in_words,
+    judge,
+    softmax_slope,
+)
+from angcal.metrics import multiclass_log_loss
+from angcal.tables import fit_table
+
+pd = pytest.importorskip("pandas")
 
 ANGLE = AngleFound(0.5, (0.3, 0.7), 60.0, (45.6, 72.5), 0.95, "loo", "by likelihood")
 VERDICT = Verdict(
@@ -18,6 +32,8 @@ VERDICT = Verdict(
     plain_at_its_best=OwnPenalty(C=0.1, ece=0.1, log_loss=0.65),
     calibrated=Side(ece=0.05, log_loss=0.6, confidence=0.71, accuracy=0.7),
     angle=ANGLE,
+    slope=0.4,
+    slope_error=0.1,
 )
 
 
@@ -35,20 +51,32 @@ def test_everything_is_said():
 
 
 @pytest.mark.parametrize(
-    ("confidence", "leaning"),
-    [(0.9, "overconfident"), (0.5, "underconfident"), (0.72, "about right")],
+    ("slope", "error", "leaning"),
+    [
+        (0.4, 0.1, "overconfident"),
+        (1.5, 0.1, "underconfident"),
+        (0.85, 0.1, "about right"),
+        (1.08, 0.01, "about right"),
+        (0.4, 0.5, "about right"),
+    ],
 )
-def test_leaning_is_judged_against_chance(confidence, leaning):
-    """With 400 rows and 70 % right two standard errors are 4.6 points."""
-    plain = replace(VERDICT.plain, confidence=confidence)
-    assert replace(VERDICT, plain=plain).leaning == leaning
-    assert ("neither clearly" in words(plain=plain)) == (leaning == "about right")
+def test_leaning_is_judged_against_chance(slope, error, leaning):
+    """Beyond two standard errors, and by enough to matter."""
+    found = {"slope": slope, "slope_error": error}
+    assert replace(VERDICT, **found).leaning == leaning
+    assert ("neither clearly" in words(**found)) == (leaning == "about right")
+    assert f"ought to be {slope:.2f} times" in words(**found)
 
 
 def test_nothing_is_praised_that_was_not_bought():
     same = replace(VERDICT.plain, log_loss=0.601)
     assert "bought next to nothing" in words(plain=same)
     assert "lowered" not in words(plain=same)
+
+
+def test_calibration_that_did_harm_is_not_praised():
+    worse = replace(VERDICT.calibrated, log_loss=0.85)
+    assert "did not pay here: it raised the log-loss by 0.050" in words(calibrated=worse)
 
 
 def test_a_plain_model_that_is_better_is_called_better():
@@ -63,3 +91,89 @@ def test_no_angle():
 def test_numbers_that_are_none_are_null():
     plain = replace(VERDICT.plain, ece=float("nan"))
     assert replace(VERDICT, plain=plain).as_json()["plain"]["ece"] is None
+
+
+# -- three and more classes --------------------------------------------------------------------
+
+SEVERAL = replace(
+    VERDICT,
+    classes={"a": 0.5, "b": 0.3, "c": 0.2},
+    plain_at_its_best=None,
+    angle=None,
+    angles={"a": ANGLE, "b": replace(ANGLE, degrees=40.0), "c": replace(ANGLE, degrees=50.0)},
+)
+
+
+def table_of_three(n, signal, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 12))
+    p = softmax(signal * X[:, :3], axis=1)
+    y = np.array(["a", "b", "c"])[(rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(0, 2)]
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(12)]), y
+
+
+def test_several_classes_in_words():
+    text = " ".join(in_words(SEVERAL).split())
+    assert "overconfident" in text
+    assert "lowered the log-loss by 0.200" in text
+    assert "ECE, mean over classes" in text
+    assert "60° (a), 40° (b), 50° (c) from the true ones" in text
+    assert "95% intervals reach from 46° to 72°" in text
+    assert "penalty that suits it best" not in text
+
+
+def test_many_classes_are_not_all_named():
+    names = [f"class {k}" for k in range(9)]
+    many = replace(
+        SEVERAL,
+        classes=dict.fromkeys(names, 1 / 9),
+        angles={name: replace(ANGLE, degrees=20.0 + k) for k, name in enumerate(names)},
+    )
+    text = " ".join(in_words(many).split())
+    assert "class 5 (11%) and 3 more" in text
+    assert "are 20° to 28° from the true ones" in text
+
+
+def test_several_classes_without_angles():
+    assert "No angle could be estimated" in in_words(replace(SEVERAL, angles=None))
+
+
+def test_with_many_rows_leaving_one_out_changes_little():
+    """So the figures are close to those of the model's own probabilities, and to each other."""
+    frame, y = table_of_three(1500, 1.5)
+    fitted = fit_table(frame, y, Cs=[1.0])
+    found = judge(fitted, y)
+    codes = np.searchsorted(fitted.classes, y)
+    rows = fitted.model[:-1].transform(frame)
+    for side, model in (
+        (found.plain, fitted.classifier.estimator_),
+        (found.calibrated, fitted.classifier),
+    ):
+        p = model.predict_proba(rows)
+        assert side.log_loss == pytest.approx(multiclass_log_loss(codes, p), abs=0.02)
+        assert side.log_loss > multiclass_log_loss(codes, p), "a row left out is harder to predict"
+        assert side.confidence == pytest.approx(p.max(axis=1).mean(), abs=0.01)
+        assert side.accuracy == pytest.approx(np.mean(p.argmax(axis=1) == codes), abs=0.02)
+    assert found.leaning == "about right"
+    assert found.C == 1.0
+    assert set(found.as_json()["angles"]) == {"a", "b", "c"}
+
+
+def test_a_weak_penalty_on_few_rows_is_overconfident_and_mended():
+    frame, y = table_of_three(60, 1.0)
+    found = judge(fit_table(frame, y, Cs=[1000.0]), y)
+    assert found.leaning == "overconfident"
+    assert found.plain.confidence > found.plain.accuracy + 0.1
+    assert found.calibrated.log_loss < found.plain.log_loss - 0.1
+    assert found.calibrated.ece < found.plain.ece
+
+
+def test_softmax_slope_is_that_of_the_scores():
+    rng = np.random.default_rng(0)
+    scores = 3.0 * rng.normal(size=(4000, 4))
+    p = softmax(0.4 * scores, axis=1)
+    codes = (rng.random((4000, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(0, 3)
+    slope, error = softmax_slope(scores, codes)
+    assert abs(slope - 0.4) < 3 * error
+    assert 0.003 < error < 0.02
+    assert softmax_slope(np.ones((5, 3)), np.array([0, 1, 2, 0, 1])) == (0.0, np.inf)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -35,8 +37,7 @@ COURSE = (
 names = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def run(page):
-    return executed(page)[0]
+run = cache(executed)
 
 
 def test_there_are_blocks_to_run():
@@ -46,7 +47,7 @@ def test_there_are_blocks_to_run():
 
 @names
 def test_every_block_runs_and_prints_what_the_page_says(page):
-    _, results = executed(page)
+    _, results = run(page)
     for match, printed in results:
         assert printed == (match["output"] or "")
 
@@ -61,7 +62,7 @@ def test_the_gallery_is_a_numbered_course():
 
 
 def test_the_readmes_classifier_predicts():
-    namespace = run(ROOT / "README.md")
+    namespace, _ = run(ROOT / "README.md")
     p = namespace["clf"].predict_proba(namespace["X_new"])
     assert p.shape == (10, 2)
     assert np.ptp(p[:, 1]) > 0.1
@@ -82,7 +83,7 @@ def test_the_readmes_unfitted_calls_can_be_fitted():
 
 
 def test_the_guides_own_loss_penalty_and_link_fit():
-    namespace = run(DOCS / "extending.md")
+    namespace, _ = run(DOCS / "extending.md")
     X, y = namespace["X"], namespace["y"]
     labels = np.array([0.0, 1.0, 1.0])
     scores, h = np.array([-0.7, 0.2, 3.0]), 1e-5
@@ -247,14 +248,9 @@ def test_the_side_by_side_page_is_what_its_rows_give(tmp_path):
 
 
 @pytest.mark.parametrize("snippet", ["uncalibrated", "with_angcal", "with_angcal_tuned"])
-def test_our_snippets_of_the_comparison_run(snippet):
-    path = ROOT / "benchmarks" / "side_by_side" / "snippets" / f"{snippet}.py"
-    code = f"import runpy; print(runpy.run_path({str(path)!r})['p'].shape)"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=path.parent,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "(1697,)"
+def test_our_snippets_of_the_comparison_run(snippet, monkeypatch):
+    folder = ROOT / "benchmarks" / "side_by_side" / "snippets"
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "task", raising=False)
+    names = runpy.run_path(str(folder / f"{snippet}.py"))
+    assert names["p"].shape == (1697,)

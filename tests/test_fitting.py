@@ -191,8 +191,15 @@ def test_agrees_with_sklearn_logistic_regression(
 def test_agrees_with_sklearn_l1_logistic_regression() -> None:
     start = problem(120, 30, Logistic(), Lasso(1.0), fit_intercept=False, weighted=False)
     fit = minimize(replace(start, penalty=Lasso(1.0 / (120 * 0.3))))
+    # scikit-learn takes the kind of penalty by name before 1.8, and warns about that since.
+    by_name = LogisticRegression().get_params().get("penalty", "deprecated") != "deprecated"
     model = LogisticRegression(
-        C=0.3, l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=10_000
+        **({"penalty": "l1"} if by_name else {"l1_ratio": 1.0}),
+        C=0.3,
+        solver="liblinear",
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=10_000,
     )
     model.fit(start.X, start.labels)
     np.testing.assert_array_equal(fit.coef != 0, model.coef_[0] != 0)

@@ -363,7 +363,9 @@ def test_free_columns_do_not_change_the_memory_bound() -> None:
 
 
 def test_sparse_design_is_never_made_dense_as_a_whole() -> None:
-    X = sparse.random_array((60, 60_000), density=1e-3, rng=np.random.default_rng(6), format="csr")
+    rng = np.random.default_rng(6)
+    places = rng.integers(60, size=3600), rng.integers(60_000, size=3600)
+    X = sparse.csr_array((rng.random(3600), places), shape=(60, 60_000))
     dense = X.shape[0] * X.shape[1] * 8
     D = np.linspace(0.1, 1.0, 60)
     tracemalloc.start()

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from functools import cache, partial
 from importlib import import_module
 
 import numpy as np
@@ -50,6 +51,7 @@ DATA = simulate(150, 40, link=Logit(scale=3), random_state=0)
 X, Y = DATA.X, DATA.y.astype(int)
 NEW = simulate(50, 40, link=Logit(scale=3), random_state=1).X
 CONSTANT = np.where(np.arange(150) < 2, 1, 0)  # too few of a class for an angle
+THREE = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
 
 
 def head():
@@ -57,36 +59,55 @@ def head():
     return LinearHead(base.coef_, base.intercept_, penalty=Ridge(1 / 150))
 
 
-def fitted_models():
-    """(name, fitted model) of every public estimator in many forms."""
-    one = AngularCalibratedClassifier
-    yield "default", one().fit(X, Y)
-    yield "probit", one(link="probit").fit(X, Y)
-    yield "known link", one(link=Logit(3.0)).fit(X, Y)
-    yield "text classes", one().fit(X, np.where(Y == 1, "yes", "no"))
-    yield "frozen", one(FrozenEstimator(LogisticRegression().fit(X, Y))).fit(X, Y)
-    yield "head", one(head(), polish=True).fit(X, Y)
-    yield "ridge", one(RidgeClassifier()).fit(X, Y)
-    yield "squared hinge", one(LinearSVC(dual=False)).fit(X, Y)
-    sgd = SGDClassifier(loss="log_loss", alpha=0.05, max_iter=5000, tol=1e-8, random_state=0)
-    yield "sgd", one(sgd, polish=True).fit(X, Y)
-    yield "sparse rows", one().fit(sparse.csr_matrix(X), Y)
-    yield "pipeline inside", one(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, Y)
-    yield "pipeline outside", make_pipeline(StandardScaler(), PCA(10), one()).fit(X, Y)
-    yield "three classes", one().fit(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0))
-    yield "path", AngularLogisticRegressionCV(Cs=5).fit(X, Y)
-    yield "path with pool", AngularLogisticRegressionCV(Cs=5).fit(X, Y, pool=NEW)
-    yield "elastic net", MEstimator("huberised_hinge", ElasticNet(0.05, 0.5)).fit(X, Y)
-    for kind in (sparse.csr_matrix, sparse.csc_array, np.asarray):
-        penalty = Quadratic(kind(np.eye(40)))
-        yield f"quadratic {kind.__name__}", MEstimator(penalty=penalty).fit(X, Y)
-    yield "calibrated m", one(MEstimator("squared", Ridge(0.1))).fit(X, Y)
-    for method in CALIBRATORS:
-        yield method, ScoreCalibratedClassifier(method=method).fit(X, Y)
-    yield "holdout", ScoreCalibratedClassifier(scores="holdout", random_state=0).fit(X, Y)
+def one(*arguments, **options):
+    return AngularCalibratedClassifier(*arguments, **options).fit(X, Y)
 
 
-MODELS = dict(fitted_models())
+def path_of_five(**options):
+    return AngularLogisticRegressionCV(Cs=5).fit(X, Y, **options)
+
+
+def scored(method):
+    return ScoreCalibratedClassifier(method=method).fit(X, Y)
+
+
+SGD = SGDClassifier(loss="log_loss", alpha=0.05, max_iter=5000, tol=1e-8, random_state=0)
+SCALED = make_pipeline(StandardScaler(), LogisticRegression())
+REDUCED = make_pipeline(StandardScaler(), PCA(10), AngularCalibratedClassifier())
+# Every public estimator in many forms, fitted when a test asks for it.
+MODELS = {
+    "default": one,
+    "probit": lambda: one(link="probit"),
+    "known link": lambda: one(link=Logit(3.0)),
+    "text classes": lambda: AngularCalibratedClassifier().fit(X, np.where(Y == 1, "yes", "no")),
+    "frozen": lambda: one(FrozenEstimator(LogisticRegression().fit(X, Y))),
+    "head": lambda: one(head(), polish=True),
+    "ridge": lambda: one(RidgeClassifier()),
+    "squared hinge": lambda: one(LinearSVC(dual=False)),
+    "sgd": lambda: one(SGD, polish=True),
+    "sparse rows": lambda: AngularCalibratedClassifier().fit(sparse.csr_matrix(X), Y),
+    "pipeline inside": lambda: one(SCALED),
+    "pipeline outside": lambda: REDUCED.fit(X, Y),
+    "three classes": lambda: AngularCalibratedClassifier().fit(X, THREE),
+    "one against the rest": lambda: AngularCalibratedClassifier(RidgeClassifier()).fit(X, THREE),
+    "path": path_of_five,
+    "path with pool": lambda: path_of_five(pool=NEW),
+    "elastic net": lambda: MEstimator("huberised_hinge", ElasticNet(0.05, 0.5)).fit(X, Y),
+    "quadratic csr": lambda: quadratic(sparse.csr_matrix),
+    "quadratic csc": lambda: quadratic(sparse.csc_array),
+    "quadratic dense": lambda: quadratic(np.asarray),
+    "calibrated m": lambda: one(MEstimator("squared", Ridge(0.1))),
+    "holdout": lambda: ScoreCalibratedClassifier(scores="holdout", random_state=0).fit(X, Y),
+} | {method: partial(scored, method) for method in CALIBRATORS}
+
+
+def quadratic(kind):
+    return MEstimator(penalty=Quadratic(kind(np.eye(40)))).fit(X, Y)
+
+
+@cache
+def model_of(name):
+    return MODELS[name]()
 
 
 def answers(model, rows=NEW):
@@ -96,7 +117,7 @@ def answers(model, rows=NEW):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_round_trip_is_exact(name, tmp_path):
-    model = MODELS[name]
+    model = model_of(name)
     save(model, tmp_path / "m.skops")
     back = load(tmp_path / "m.skops")
     assert type(back) is type(model)
@@ -113,7 +134,7 @@ def test_a_model_that_fell_back_to_the_prevalence(tmp_path):
 
 
 def test_what_was_found_comes_back(tmp_path):
-    model = MODELS["path"]
+    model = model_of("path")
     save(model, tmp_path / "m.skops")
     back = load(tmp_path / "m.skops")
     assert back.angle_ == model.angle_
@@ -167,7 +188,7 @@ def test_column_transformer_inside_the_calibrator(tmp_path):
 
 
 def test_about(tmp_path):
-    save(MODELS["default"], tmp_path / "m.skops", about={"target": "y", "columns": ["ä", "b"]})
+    save(model_of("default"), tmp_path / "m.skops", about={"target": "y", "columns": ["ä", "b"]})
     told = about(tmp_path / "m.skops")
     assert told["target"] == "y"
     assert told["columns"] == ["ä", "b"]
@@ -176,7 +197,7 @@ def test_about(tmp_path):
 
 def test_about_must_be_json(tmp_path):
     with pytest.raises(PersistenceError, match="JSON"):
-        save(MODELS["default"], tmp_path / "m.skops", about={"model": object()})
+        save(model_of("default"), tmp_path / "m.skops", about={"model": object()})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -193,9 +214,16 @@ def refused(path, *words, reader=load):
         assert word in message
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("original") / "m.skops"
+    save(model_of("path"), path, about={"target": "y"})
+    return path.read_bytes()
+
+
 @pytest.fixture
-def saved(tmp_path):
-    save(MODELS["path"], tmp_path / "m.skops", about={"target": "y"})
+def saved(original, tmp_path):
+    (tmp_path / "m.skops").write_bytes(original)
     return tmp_path / "m.skops"
 
 
@@ -234,7 +262,7 @@ def test_older_patch_is_read(saved, monkeypatch):
     here = persistence._versions()
     newer = {name: other(version, 2) for name, version in here.items()}
     monkeypatch.setattr(persistence, "_versions", lambda: newer)
-    np.testing.assert_array_equal(answers(load(saved)), answers(MODELS["path"]))
+    np.testing.assert_array_equal(answers(load(saved)), answers(model_of("path")))
 
 
 @pytest.mark.parametrize("version", ["", "?", "one.two", None])
@@ -263,7 +291,7 @@ def test_cut_off(saved, share, reader):
 
 def test_damaged_anywhere(saved):
     """A byte that is wrong is noticed, or lies where nothing depends on it."""
-    whole, expected = saved.read_bytes(), answers(MODELS["path"])
+    whole, expected = saved.read_bytes(), answers(model_of("path"))
     for place in np.random.default_rng(0).integers(0, len(whole), 60):
         damaged = bytearray(whole)
         damaged[place] ^= 0xFF
@@ -311,7 +339,7 @@ def test_a_zip_archive_of_something_else(tmp_path):
 
 
 def test_plain_skops_file(tmp_path):
-    skops_io.dump(MODELS["default"], tmp_path / "m.skops")
+    skops_io.dump(model_of("default"), tmp_path / "m.skops")
     refused(tmp_path / "m.skops", "not written by angcal.persistence.save")
 
 
@@ -414,7 +442,7 @@ def test_an_older_file_stays_when_writing_fails(saved, monkeypatch):
 
     monkeypatch.setattr("angcal.datasets.writing.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        save(MODELS["default"], saved)
+        save(model_of("default"), saved)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
 
@@ -434,7 +462,7 @@ np.save(out, model.predict_proba(np.load(rows_file)))
 @pytest.mark.parametrize("kind", ["skops", "pickle"])
 def test_the_same_probabilities_in_another_process(tmp_path, kind):
     """Not bit by bit: another process may add up a product in another order."""
-    model = MODELS["path"]
+    model = model_of("path")
     if kind == "skops":
         save(model, tmp_path / "model")
     else:
@@ -449,5 +477,5 @@ def test_the_same_probabilities_in_another_process(tmp_path, kind):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_pickles_are_exact(name):
-    back = pickle.loads(pickle.dumps(MODELS[name]))
-    np.testing.assert_array_equal(answers(back), answers(MODELS[name]))
+    back = pickle.loads(pickle.dumps(model_of(name)))
+    np.testing.assert_array_equal(answers(back), answers(model_of(name)))

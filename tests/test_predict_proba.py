@@ -20,12 +20,15 @@ from angcal.simulation import simulate
 
 DATA = simulate(200, 20, link=Logit(3.0), random_state=0)
 NEW = DATA.sample(50, random_state=1)[0]
+# scikit-learn takes the kind of penalty by name before 1.8, and warns about that since.
+BY_NAME = LogisticRegression().get_params().get("penalty", "deprecated") != "deprecated"
+L1 = {"penalty": "l1"} if BY_NAME else {"l1_ratio": 1.0}
 MODELS = {
     "angular": AngularCalibratedClassifier(),
     "platt": ScoreCalibratedClassifier(),
     "pipeline": AngularCalibratedClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
     "zero weights": AngularCalibratedClassifier(
-        LogisticRegression(C=1.0, l1_ratio=1.0, solver="saga", tol=1e-8, max_iter=10_000)
+        LogisticRegression(**L1, C=1.0, solver="saga", tol=1e-8, max_iter=10_000)
     ),
 }
 every_model = pytest.mark.parametrize("name", MODELS)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ HEAVY = ("matplotlib", "pandas", "polars", "tqdm", "skops", "onnx", "skl2onnx", 
 ASKED_FOR = {"plot", "cli", "report", "onnx", "gpu", "dev"}
 
 
+@cache
 def modules_after(statement):
     """Names in sys.modules of a fresh process that ran a statement."""
     code = f"{statement}\nimport sys\nprint('\\n'.join(sorted(sys.modules)))"

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from angcal.path.confidence import calibration_slope
 from angcal.report import examine, figures, make_report, page, summary, verdict
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED
 from angcal.report.diagnostics import diagnose
-from angcal.report.findings import calibration_slope
 from angcal.report.markup import Markup, clean, escape, tag
 from angcal.report.style import STYLE
 from angcal.report.svg import THEME
@@ -223,19 +223,24 @@ def test_names_show_as_text_and_are_no_markup():
     assert page.headings[0] == (1, HOSTILE)
 
 
-def test_classes_in_figures_show_as_text():
+@pytest.fixture(scope="module")
+def three():
     rng = np.random.default_rng(0)
     features = pd.DataFrame(rng.normal(size=(60, 4)))
     features.columns = list("abcd")
     names = np.array(["<b>$x$</b>", "&lt;\x01x", "日本"])
     y = names[np.argmax(features.to_numpy()[:, :3], axis=1)]
-    html = make_report(features, y, repeats=1)
-    page = outline(html)
+    return examine(features, y, repeats=1)
+
+
+def test_classes_in_figures_show_as_text(three):
+    html = page(three)
+    parsed = outline(html)
     pictures = "".join(re.findall(r"<svg.*?</svg>", html, flags=re.S))
     assert "&lt;b&gt;$x$&lt;/b&gt;" in pictures
     assert "&amp;lt;�x" in pictures
     assert "日本" in pictures
-    assert not page.named("b")
+    assert not parsed.named("b")
 
 
 def test_markup_escapes_by_default():
@@ -348,6 +353,13 @@ def test_refused_classes_degrade_to_a_sentence(monkeypatch):
     assert len(parsed.ids) == len(set(parsed.ids))
 
 
+def test_a_pool_for_several_classes_is_an_error_and_no_empty_report():
+    features, _ = table(60, 3)
+    y = np.argmax(features.to_numpy(), axis=1)
+    with pytest.raises(ValueError, match="a pool is for two classes"):
+        examine(features, y, pool=features, repeats=1)
+
+
 def test_two_classes_are_never_refused_silently(monkeypatch):
     def refuse(*arguments, **options):
         raise ValueError("no")
@@ -392,6 +404,10 @@ def test_summary_has_the_numbers(found):
     first = told["comparison"][0]
     assert first["method"] == ANGCAL
     assert first["log-loss"] == found.comparison.values["log-loss"][0]
+
+
+def test_summary_of_several_classes_has_their_price(three):
+    assert summary(three)["comparison"][0]["fits"] == "7 penalties × 5 folds + 1"
 
 
 def test_pool_and_dropped_columns_are_told():

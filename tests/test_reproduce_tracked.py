@@ -56,7 +56,7 @@ def test_summary_and_docs_show_what_the_rows_say(name):
     settings = result.experiment.full
     summary = result.summarise(read_tables(result.experiment, settings, FOLDER), settings)
     assert summary.strip() + "\n" == (FOLDER / f"{name}.md").read_text()
-    shown = [page.read_text() for page in filler().PAGES]
+    shown = [(ROOT / "docs" / page).read_text() for page in filler().PAGES]
     assert any(
         f"<!-- result: {name} -->\n{summary.strip()}\n<!-- end -->" in page for page in shown
     )
@@ -107,8 +107,9 @@ def test_a_committed_picture_is_drawn_by_the_committed_code(tmp_path):
 
 def test_filling_the_pages_again_changes_nothing():
     module = filler()
-    for page in module.PAGES:
-        assert module.filled(page.read_text(), FOLDER) == page.read_text()
+    for name, folders in module.PAGES.items():
+        text = (ROOT / "docs" / name).read_text()
+        assert module.filled(text, *(ROOT / folder for folder in folders)) == text
 
 
 # Where one trial is cheap enough to be run here; its number.

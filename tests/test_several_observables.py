@@ -178,7 +178,10 @@ def test_separate_heads_are_binary_fits(model):
 def test_what_cannot_be_read_is_refused():
     data = simulate_several(60, 10, n_indices=3, signal=2.0, random_state=0)
     ones = np.ones(60)
-    lasso = LogisticRegression(l1_ratio=0.5, C=0.5, solver="saga", max_iter=20_000)
+    # scikit-learn takes the kind of penalty by name before 1.8, and warns about that since.
+    by_name = LogisticRegression().get_params().get("penalty", "deprecated") != "deprecated"
+    name = {"penalty": "elasticnet"} if by_name else {}
+    lasso = LogisticRegression(**name, l1_ratio=0.5, C=0.5, solver="saga", max_iter=20_000)
     with pytest.raises(ValueError, match="ℓ₁ penalty"):
         read_heads(lasso.fit(data.X, data.y), data.X, data.y, ones)
     weighted = LinearSVC(class_weight="balanced", tol=1e-6, max_iter=100_000)

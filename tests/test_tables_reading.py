@@ -52,6 +52,21 @@ def test_semicolons_are_found(tmp_path):
     assert list(frame.columns) == ["a", "b", "y"]
 
 
+@pytest.mark.parametrize(("separator", "name"), [(";", "t.csv"), ("\t", "t.tsv")])
+def test_decimal_commas_are_numbers(tmp_path, separator, name):
+    """As spreadsheets write them where the comma is the decimal mark."""
+    text = "a;b;word\n1,5;-0,25;x,1\n2;1,234;y\n".replace(";", separator)
+    frame = read_table(write(tmp_path, name, text))
+    assert frame["a"].tolist() == [1.5, 2.0]
+    assert frame["b"].tolist() == [-0.25, 1.234]
+    assert frame["word"].tolist() == ["x,1", "y"]
+
+
+@pytest.mark.parametrize("text", ["a;b\n1,234;x\n2,345;y\n", "a;b\n1,5;2.5\n2,5;3.5\n"])
+def test_commas_that_may_be_thousands_stay_text(tmp_path, text):
+    assert read_table(write(tmp_path, "t.csv", text))["a"].tolist()[0].startswith("1,")
+
+
 def test_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
     frame = read_table(write(tmp_path, "t.csv", b"\xef\xbb\xbf" + ROWS.encode()))
     assert frame.columns[0] == "a"

@@ -24,7 +24,7 @@ from benchmarks.speed.stages import STAGES
 from benchmarks.speed.store import MACHINE
 from benchmarks.speed.text import mark, markdown, seconds
 
-# The bars of the specification.
+# What the page holds each figure against.
 FIT_BAR, CROSS_FITTED_BAR, PREDICT_BAR, MEMORY_BAR, GROWTH_BAR = 2.0, 0.5, 1.15, 0.5, 1.1
 # A fast answer may be worse than the exact one by this many of its own standard errors.
 ACCURACY_BAR = 0.1

@@ -5,23 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from angcal import __version__
 from angcal.benchmark import command as benchmark
-from angcal.commands import demo, fit, predict
+from angcal.commands import demo, fit, predict, report
 from angcal.commands.outcome import INTERRUPTED, WRONG_USAGE, guarded
 from angcal.reproduce import command as reproduce
 
-REPORT = "angcal.commands.report"
 GOES_ON = "interrupted; the same command, without --fresh, goes on from here"
 LEFT_NOTHING = "interrupted; no file was left half-written"
 EPILOG = """\
 examples:
   angcal fit patients.csv --target relapse --out model.skops
   angcal predict model.skops new.csv --out probabilities.csv
+  angcal report patients.csv --target relapse --out report.html
   angcal demo
 
 angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
@@ -41,8 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND")
     _add(commands, "fit", "fit a calibrated classifier to a table", fit)
     _add(commands, "predict", "calibrated probabilities of new rows", predict)
-    if find_spec(REPORT) is not None:
-        _add(commands, "report", "a self-contained HTML report on a table", import_module(REPORT))
+    _add(commands, "report", "a self-contained HTML report on a table", report)
     _add(commands, "demo", "calibrate digits from 100 labels", demo)
     study = commands.add_parser("reproduce", help="re-run the paper's simulated study")
     reproduce.add_arguments(study)

@@ -29,7 +29,8 @@ Fit a calibrated classifier to a table, and say how far its probabilities can be
 Numbers are standardised and missing ones filled in with the median; categories become one column
 for each level. Identifiers, dates, constants and the like are left out and named. A path of ridge
 penalties is fitted, the best one is chosen by leave-one-out log-loss, and its probabilities are
-calibrated by the angle between fitted and true weights. No labels are held out.
+calibrated by the angle between fitted and true weights. No labels are held out. With three or more
+classes the penalty is chosen by cross-validation.
 
 Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
 """

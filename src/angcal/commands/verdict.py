@@ -1,28 +1,34 @@
 """What a fitted table has to say, as numbers and in words.
 
 Everything here is leave-one-out: each row is judged by weights that have not seen it. The plain
-model is the logistic regression under the chosen penalty, with p = 1/(1 + exp(−score)); the
-calibrated one maps the same scores through the angular curve.
+model is the logistic regression under the chosen penalty, with p = 1/(1 + exp(−score)), or the
+softmax of the scores of several classes; the calibrated one maps the same scores through the
+angular curve.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
+from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
+from angcal.baselines import SoftmaxTemperature
+from angcal.metrics import classwise_ece, multiclass_log_loss
+from angcal.path.confidence import calibration_slope, confidence_word
+from angcal.several.multinomial import contrasts
 from angcal.tables import FittedTable
 
 WIDTH = 96
-# Standard errors beyond which confidence and hit rate differ by more than chance.
-CERTAIN = 2.0
 # Log-loss below which a gain is not worth a sentence of praise.
 SMALL_GAIN = 0.002
+MOST_CLASSES_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class Side:
     Attributes
     ----------
     ece, log_loss : float
-        Expected calibration error in 15 bins, and mean −log P(label).
+        Expected calibration error in 15 bins, for several classes its mean over them, and mean
+        −log P(label).
     confidence : float
         Mean probability of the class that is called.
     accuracy : float
@@ -69,27 +76,28 @@ class AngleFound:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The whole of it; all but the first three are for two classes only."""
+    """The whole of it.
+
+    Two classes have one `angle` and a rival, `plain_at_its_best`. Several have one angle for each
+    in `angles`; their penalty is the one that suits the plain model best.
+    """
 
     rows: int
     columns: int
     classes: dict[str, float]
-    C: float | None = None
-    plain: Side | None = None
+    C: float
+    plain: Side
+    calibrated: Side
+    slope: float
+    slope_error: float
     plain_at_its_best: OwnPenalty | None = None
-    calibrated: Side | None = None
     angle: AngleFound | None = None
+    angles: dict[str, AngleFound] | None = None
 
     @property
     def leaning(self) -> str:
         """Which way the plain model errs, if it errs by more than chance explains."""
-        if self.plain is None:
-            return "unknown"
-        gap = self.plain.confidence - self.plain.accuracy
-        noise = math.sqrt(max(self.plain.accuracy * (1.0 - self.plain.accuracy), 0.0) / self.rows)
-        if abs(gap) <= CERTAIN * noise:
-            return "about right"
-        return "overconfident" if gap > 0 else "underconfident"
+        return confidence_word(self.slope, self.slope_error)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a number is None."""
@@ -106,12 +114,13 @@ def judge(fitted: FittedTable, y: np.ndarray) -> Verdict:
         The labels it was fitted on.
     """
     shares = {str(label): float(np.mean(y == label)) for label in fitted.classes}
+    if len(fitted.classes) > 2:
+        return _judge_several(fitted, y, shares)
     classifier = fitted.classifier
-    path = getattr(classifier, "path_", None)
-    if path is None or len(fitted.classes) != 2:
-        return Verdict(fitted.n, fitted.d, shares)
-    labels, at = y == fitted.classes[1], path.index
+    path, labels = classifier.path_, y == fitted.classes[1]
+    at = path.index
     scores = classifier.observables_.calibration_scores
+    slope, slope_error = calibration_slope(scores, labels.astype(np.float64))
     return Verdict(
         rows=fitted.n,
         columns=fitted.d,
@@ -120,12 +129,55 @@ def judge(fitted: FittedTable, y: np.ndarray) -> Verdict:
         plain=_side(
             expit(scores), labels, path.uncalibrated_ece[at], path.uncalibrated_log_loss[at]
         ),
-        plain_at_its_best=_own_penalty(path),
         calibrated=_side(
             classifier.curve_.predict(scores), labels, path.ece[at], path.log_loss[at]
         ),
+        slope=slope,
+        slope_error=slope_error,
+        plain_at_its_best=_own_penalty(path),
         angle=_angle(classifier.angle_),
     )
+
+
+def _judge_several(fitted: FittedTable, y: np.ndarray, shares: dict[str, float]) -> Verdict:
+    """The verdict on three or more classes, from the leave-one-out scores of one joint fit."""
+    classifier, codes = fitted.classifier, np.searchsorted(fitted.classes, y)
+    directions = classifier.observables_.calibration_scores
+    scores = directions @ contrasts(len(fitted.classes)).T
+    slope, slope_error = softmax_slope(scores, codes)
+    return Verdict(
+        rows=fitted.n,
+        columns=fitted.d,
+        classes=shares,
+        C=float(classifier.estimator_.C),
+        plain=_several_side(softmax(scores, axis=1), codes),
+        calibrated=_several_side(classifier.curve_.predict(scores), codes),
+        slope=slope,
+        slope_error=slope_error,
+        angles=_angles(classifier.angle_, list(shares)),
+    )
+
+
+def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:
+    """a ≥ 0 of the likeliest P(y = k) ∝ exp(a·score_k), and its standard error.
+
+    Parameters
+    ----------
+    scores : (n, K) array
+        Of rows that the model has not seen.
+    codes : (n,) array of int
+        Classes 0, …, K − 1.
+    """
+    if np.ptp(scores, axis=1).max() == 0:
+        return 0.0, float("inf")
+    with warnings.catch_warnings():
+        # Scores that tell nothing have the slope 0, those that tell all a large one: both are said.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        slope = 1.0 / SoftmaxTemperature().fit(scores, codes).temperature_
+    p = softmax(slope * scores, axis=1)
+    center = np.sum(p * scores, axis=1, keepdims=True)
+    information = float(np.sum(p * (scores - center) ** 2))
+    return slope, 1.0 / np.sqrt(information) if information > 0 else float("inf")
 
 
 def _side(p: Floats, labels: np.ndarray, ece: float, log_loss: float) -> Side:
@@ -134,6 +186,15 @@ def _side(p: Floats, labels: np.ndarray, ece: float, log_loss: float) -> Side:
         log_loss=float(log_loss),
         confidence=float(np.mean(np.maximum(p, 1.0 - p))),
         accuracy=float(np.mean((p > 0.5) == labels)),
+    )
+
+
+def _several_side(p: Floats, codes: np.ndarray) -> Side:
+    return Side(
+        ece=float(classwise_ece(codes, p)),
+        log_loss=multiclass_log_loss(codes, p),
+        confidence=float(np.mean(p.max(axis=1))),
+        accuracy=float(np.mean(p.argmax(axis=1) == codes)),
     )
 
 
@@ -147,13 +208,25 @@ def _own_penalty(path: Any) -> OwnPenalty:
 
 
 def _angle(angle: Any) -> AngleFound | None:
+    return None if angle.is_fallback else _found(angle, angle.cosine, angle.interval)
+
+
+def _angles(angle: Any, names: list[str]) -> dict[str, AngleFound] | None:
+    """For each class that between its true and its fitted weights."""
     if angle.is_fallback:
         return None
-    low, high = angle.interval
+    return {
+        name: _found(angle, angle.cosine[k, k], angle.interval[k, k])
+        for k, name in enumerate(names)
+    }
+
+
+def _found(angle: Any, cosine: float, interval: Any) -> AngleFound:
+    low, high = interval
     return AngleFound(
-        cosine=float(angle.cosine),
+        cosine=float(cosine),
         cosine_interval=(float(low), float(high)),
-        degrees=_degrees(angle.cosine),
+        degrees=_degrees(cosine),
         degrees_interval=(_degrees(high), _degrees(low)),
         confidence=float(angle.confidence),
         method=angle.method,
@@ -167,37 +240,46 @@ def _degrees(cosine: float) -> float:
 
 def in_words(verdict: Verdict) -> str:
     """The verdict as a few lines of text."""
-    shares = ", ".join(f"{name} ({share:.0%})" for name, share in verdict.classes.items())
-    told = [f"{verdict.rows} rows, {verdict.columns} columns after preparation; classes {shares}."]
     plain, best, calibrated = verdict.plain, verdict.plain_at_its_best, verdict.calibrated
-    if plain is None or best is None or calibrated is None:
-        told.append("Leave-one-out figures are there for two classes only.")
-        return "\n\n".join(map(_wrapped, told))
-    told.append(_confidence(verdict, plain))
+    bought = _bought(plain, calibrated)
+    if best is not None:
+        bought += f" {_against_its_best(best, calibrated)}"
+    several = len(verdict.classes) > 2
+    angle = _angles_in_words(verdict.angles) if several else _angle_in_words(verdict.angle)
+    ece = "ECE, mean over classes" if several else "calibration error (ECE)"
     return "\n\n".join(
         [
-            *map(_wrapped, told),
-            _table(plain, calibrated),
-            _wrapped(f"{_bought(plain, calibrated)} {_against_its_best(best, calibrated)}"),
-            _wrapped(_angle_in_words(verdict.angle)),
+            _wrapped(_about_rows(verdict)),
+            _wrapped(_confidence(verdict, plain)),
+            _table(plain, calibrated, ece),
+            _wrapped(bought),
+            _wrapped(angle),
         ]
     )
+
+
+def _about_rows(verdict: Verdict) -> str:
+    shares = [f"{name} ({share:.0%})" for name, share in verdict.classes.items()]
+    more = len(shares) - MOST_CLASSES_NAMED
+    named = ", ".join(shares[:MOST_CLASSES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{verdict.rows} rows, {verdict.columns} columns after preparation; classes {named}."
 
 
 def _confidence(verdict: Verdict, plain: Side) -> str:
     facts = (
         f"on rows that it has not seen it is {plain.confidence:.0%} sure on average, and right in "
-        f"{plain.accuracy:.0%} of them"
+        f"{plain.accuracy:.0%} of them, and its log-odds ought to be {verdict.slope:.2f} times "
+        "what they are"
     )
     if verdict.leaning == "about right":
         return f"The plain logistic regression is neither clearly too sure nor too unsure: {facts}."
     return f"The plain logistic regression, C = {verdict.C:.3g}, is {verdict.leaning}: {facts}."
 
 
-def _table(plain: Side, calibrated: Side) -> str:
+def _table(plain: Side, calibrated: Side, ece: str) -> str:
     rows = [
         ("leave-one-out", "plain", "calibrated"),
-        ("calibration error (ECE)", f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),
+        (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),
         ("log-loss", f"{plain.log_loss:.3f}", f"{calibrated.log_loss:.3f}"),
         ("mean confidence", f"{plain.confidence:.1%}", f"{calibrated.confidence:.1%}"),
         ("accuracy", f"{plain.accuracy:.1%}", f"{calibrated.accuracy:.1%}"),
@@ -207,6 +289,11 @@ def _table(plain: Side, calibrated: Side) -> str:
 
 def _bought(plain: Side, calibrated: Side) -> str:
     gain = plain.log_loss - calibrated.log_loss
+    if gain < -SMALL_GAIN:
+        return (
+            f"Calibration did not pay here: it raised the log-loss by {-gain:.3f}, so the plain "
+            "probabilities are the better ones."
+        )
     if gain < SMALL_GAIN:
         return (
             "Calibration bought next to nothing here: under the chosen penalty the plain model is "
@@ -240,6 +327,24 @@ def _angle_in_words(angle: AngleFound | None) -> str:
         f"interval {low:.0f}° to {high:.0f}°; the cosine is {angle.cosine:.2f}, "
         f"{angle.cosine_interval[0]:.2f} to {angle.cosine_interval[1]:.2f}). How it is known: "
         f"{angle.reason}."
+    )
+
+
+def _angles_in_words(angles: dict[str, AngleFound] | None) -> str:
+    if angles is None:
+        return _angle_in_words(None)
+    found = list(angles.values())
+    shown = ", ".join(f"{angle.degrees:.0f}° ({name})" for name, angle in angles.items())
+    if len(found) > MOST_CLASSES_NAMED:
+        nearest, farthest = (pick(angle.degrees for angle in found) for pick in (min, max))
+        shown = f"{nearest:.0f}° to {farthest:.0f}°"
+    low = min(angle.degrees_interval[0] for angle in found)
+    high = max(angle.degrees_interval[1] for angle in found)
+    return (
+        f"The fitted weights of the classes are {shown} from the true ones; their "
+        f"{found[0].confidence:.0%} intervals reach from {low:.0f}° to {high:.0f}°. Labels alone "
+        "hardly tell an angle from a weak signal, so take these as a rough guide. The "
+        "probabilities hardly depend on it."
     )
 
 

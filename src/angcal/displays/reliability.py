@@ -117,7 +117,7 @@ class ReliabilityDisplay:
         if classes.size != 2:
             raise ValueError(
                 f"{label} has {classes.size} classes; a reliability diagram needs 2. "
-                "Draw one class against the rest with from_predictions."
+                "Draw each class with ClasswiseReliabilityDisplay.from_estimator."
             )
         labels = np.asarray(y)
         unknown = labels[~np.isin(labels, classes)]

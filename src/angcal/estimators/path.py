@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -33,10 +34,14 @@ from angcal.path import (
     observe_path,
 )
 from angcal.penalties import Ridge
+from angcal.threads import side_pools_at_rest
 
 # The chosen fit is finished at least to this: its scores are then far closer to the optimum than
 # its angle could notice.
 FINAL_TOLERANCE = 1e-4
+
+# Sides up to this are factorised as fast with one thread as with several.
+LARGEST_RESTING_SIDE = 1000
 
 
 class AngularLogisticRegressionCV(AngularCalibratedClassifier):
@@ -161,6 +166,15 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
             pool=opened,
             confidence=self.confidence,
         )
+        # Small factorisations gain nothing from SciPy's threads, which spin beside NumPy's.
+        small = min(X.shape) <= LARGEST_RESTING_SIDE
+        with side_pools_at_rest() if small else nullcontext():
+            self._fit_path(X, labels, weights, options)
+        _warn_if_unlike(opened, X)
+        return self
+
+    def _fit_path(self, X: Matrix, labels: Floats, weights: Floats, options: Options) -> None:
+        """All penalties, the choice among them, and the calibration of the chosen one."""
         design = make_design(X, labels, weights, bool(self.fit_intercept))
         self.Cs_ = self._inverse_strengths(design)
         solution = PathSolver(design, 1.0 / self.Cs_).solve(self.tol)
@@ -173,12 +187,10 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         fit = self._finish(X, design, solution.column(index), all_observables[index])
         warn_about_repeats(X, self.observables_.leverage_shares)
         result = calibrate(fit, self.observables_, weights, options)
-        _warn_if_unlike(opened, X)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
         self.path_ = self._report(curves, all_observables, errors, index)
         self.coefs_paths_ = design.restore_all(solution.coef)
-        return self
 
     def _check_path_options(self) -> None:
         if self.scoring not in SCORINGS:

@@ -14,10 +14,10 @@ from sklearn.utils import column_or_1d
 
 from angcal._typing import Floats
 from angcal.metrics import expected_calibration_error, log_loss
-from angcal.path.curve import fit_curves
+from angcal.path.confidence import calibration_slope
 from angcal.report.comparison import PENALTIES, Comparison, compare, repeats_for
 from angcal.report.diagnostics import Diagnostics, diagnose
-from angcal.tables import dropped_columns, fit_table
+from angcal.tables import TableError, dropped_columns, fit_table
 
 DEFAULT_TITLE = "Calibration report"
 FOR_PROGRAMMERS = (DeprecationWarning, FutureWarning, ResourceWarning)
@@ -214,13 +214,13 @@ class _Steps:
 def _fit(
     features: Any, labels: Any, pool: Any, seed: int, n_classes: int
 ) -> tuple[Any, tuple[str, ...], str]:
-    """(fit on all rows, its warnings, why there is none): refusal is an error for two classes."""
+    """(fit on all rows, its warnings, why there is none); two classes must have one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             fitted, refusal = fit_table(features, labels, pool=pool, Cs=PENALTIES, seed=seed), ""
         except ValueError as error:
-            if n_classes == 2:
+            if n_classes == 2 or isinstance(error, TableError):
                 raise
             fitted, refusal = None, str(error)
     complaints = dict.fromkeys(
@@ -253,15 +253,3 @@ def _two_classes(model: Any, codes: Any) -> TwoClasses:
         slope_error=error,
         diagnostics=diagnose(model.observables_),
     )
-
-
-def calibration_slope(scores: Floats, labels: Floats) -> tuple[float, float]:
-    """a ≥ 0 of the likeliest P(y = 1) = σ(a·score + b), and its standard error."""
-    if np.ptp(scores) == 0:
-        return 0.0, float("inf")
-    slopes, offsets = fit_curves(scores[:, None], labels, np.ones_like(scores))
-    p = expit(slopes[0] * scores + offsets[0])
-    weights = p * (1.0 - p)
-    center = np.average(scores, weights=weights)
-    information = float(weights @ (scores - center) ** 2)
-    return float(slopes[0]), 1.0 / np.sqrt(information) if information > 0 else float("inf")

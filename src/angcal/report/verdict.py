@@ -8,13 +8,11 @@ import numpy as np
 from scipy.special import logit
 
 from angcal.displays.angle import degrees_of
+from angcal.path.confidence import CLEAR
+from angcal.path.confidence import confidence_word as word_for
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.findings import Findings, TwoClasses
 
-# Differences below two standard errors are not told from chance.
-CLEAR = 2.0
-# A slope within this of 1 changes no probability by much.
-SLOPE_MARGIN = 0.1
 WIDE_ANGLE = 30.0  # degrees
 LONGEST_NAME = 60
 
@@ -40,9 +38,7 @@ def shortened(name: str) -> str:
 
 def confidence_word(two: TwoClasses) -> str:
     """Whether the plain model believes itself too much, too little or about right."""
-    if abs(two.slope - 1.0) <= max(CLEAR * two.slope_error, SLOPE_MARGIN):
-        return "about right"
-    return "overconfident" if two.slope < 1.0 else "underconfident"
+    return word_for(two.slope, two.slope_error)
 
 
 def headline(found: Findings) -> str:
@@ -165,7 +161,7 @@ def summary(found: Findings) -> dict[str, Any]:
         told["comparison"] = [
             {
                 "method": method.name,
-                "fits": method.fits,
+                "fits": method.fits_several if len(found.classes) > 2 else method.fits,
                 "labels": method.labels,
             }
             | {metric: float(values[i]) for metric, values in found.comparison.values.items()}

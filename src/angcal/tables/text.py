@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -32,6 +33,7 @@ def read_text(path: Path, separator: str | None) -> Any:
         return pd.read_csv(
             path,
             sep=separator,
+            decimal=_decimal(path, separator),
             encoding="utf-8",
             na_values=MORE_MISSING_CELLS,
             low_memory=False,
@@ -96,6 +98,21 @@ def _separator(path: Path) -> str:
         if candidate in line:
             return candidate.decode()
     return ","
+
+
+def _decimal(path: Path, separator: str) -> str:
+    """A comma where commas do not separate cells and numbers are written 1,5, else a point.
+
+    1,234 is no evidence, since it may stand for a thousand.
+    """
+    if separator == ",":
+        return "."
+    with _opened(path) as file:
+        sample = file.read(BLOCK)
+    edge = re.escape(separator.encode())
+    cell = rb'(?:^|%b)"?[-+]?\d*%b(?:\d\d?|\d{4,})"?(?=%b|\r|\n|\Z)'
+    commas, points = (re.search(cell % (edge, mark, edge), sample, re.M) for mark in (b",", rb"\."))
+    return "," if commas and not points else "."
 
 
 def _check_rows(path: Path, separator: str) -> list[str]:
