@@ -81,7 +81,7 @@ def _reliability(ax: Any, y: Any, plain: Any, angular: Any) -> None:
         (plain, "logistic regression", PLAIN),
         (angular, "with angcal", ANGULAR),
     ):
-        ReliabilityDisplay.from_predictions(
+        display = ReliabilityDisplay.from_predictions(
             y,
             p,
             name=f"{name}, ECE {expected_calibration_error(y, p):.3f}",
@@ -90,6 +90,10 @@ def _reliability(ax: Any, y: Any, plain: Any, angular: Any) -> None:
             marker=marker,
             linestyle=dash,
         )
+        for said, happened in zip(
+            display.curve.mean_predicted, display.curve.observed, strict=True
+        ):
+            print(f"{name}: says {said:.0%}, happens {happened:.0%}")
     ax.set(xticks=TICKS, yticks=TICKS)
     ax.legend(loc="upper left", frameon=False, fontsize=8.5)
 

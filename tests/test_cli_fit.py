@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
-from angcal import Logit  # noqa: E402
+from angcal import Logit, persistence  # noqa: E402
 from angcal.cli import main  # noqa: E402
 from angcal.persistence import about, load  # noqa: E402
 from angcal.simulation import simulate  # noqa: E402
@@ -314,52 +312,42 @@ def test_what_nobody_foresaw_is_told_in_a_sentence(table, capsys, monkeypatch):
 
 # -- interruption ------------------------------------------------------------------------------
 
-INTERRUPTED = """
-import sys, time
-import angcal.persistence as persistence
-from angcal.cli import main
 
-class Slow:
-    def __init__(self, file): self.file = file
-    def write(self, data):
-        self.file.write(bytes(data)[:100])
-        self.file.flush()
-        print("half", flush=True)
-        time.sleep(60)
-
-original = persistence.written
-from contextlib import contextmanager
-
-@contextmanager
-def slowly(path):
-    with original(path) as file:
-        yield Slow(file)
-
-persistence.written = slowly
-sys.exit(main(sys.argv[1:]))
-"""
+@pytest.fixture
+def interruptible():
+    """Control-C as at a terminal, whatever the test runner does with it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_control_c_leaves_no_half_file(table, tmp_path):
-    """Stopped in the middle of writing: the earlier file as it was, and no other."""
+def test_control_c_leaves_no_half_file(table, tmp_path, capsys, monkeypatch, interruptible):
+    """Stopped by the signal in the middle of writing: the earlier file as it was, and no other."""
     out = tmp_path / "models" / "m.skops"
     out.parent.mkdir()
     out.write_bytes(b"as it was")
-    command = [sys.executable, "-c", INTERRUPTED, "fit", table, "--target", "outcome"]
-    with subprocess.Popen(
-        [*map(str, command), "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == "half\n"
-        assert len(list(out.parent.iterdir())) == 2  # the unfinished one beside it
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in errors
-    assert "Traceback" not in errors
+    original = persistence.written
+
+    class Halfway:
+        def __init__(self, file):
+            self.file = file
+
+        def write(self, data):
+            self.file.write(bytes(data)[:100])
+            self.file.flush()
+            assert len(list(out.parent.iterdir())) == 2  # the unfinished one beside it
+            signal.raise_signal(signal.SIGINT)
+
+    @contextmanager
+    def interrupted(path):
+        with original(path) as file:
+            yield Halfway(file)
+
+    monkeypatch.setattr(persistence, "written", interrupted)
+    assert run("fit", table, "--target", "outcome", "--out", out) == 130
+    printed = capsys.readouterr()
+    assert "interrupted" in printed.err
+    assert "Traceback" not in printed.err
     assert list(out.parent.iterdir()) == [out]
     assert out.read_bytes() == b"as it was"
 

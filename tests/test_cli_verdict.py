@@ -68,6 +68,17 @@ def test_leaning_is_judged_against_chance(slope, error, leaning):
     assert f"ought to be {slope:.2f} times" in words(**found)
 
 
+def test_a_slope_that_says_nothing_is_not_told():
+    text = words(slope=47.9, slope_error=37.0)
+    assert "These rows cannot tell" in text
+    assert "90% sure on average" in text
+    assert "47.9" not in text
+
+
+def test_one_column():
+    assert "400 rows, 1 column after" in words(columns=1)
+
+
 def test_nothing_is_praised_that_was_not_bought():
     same = replace(VERDICT.plain, log_loss=0.601)
     assert "bought next to nothing" in words(plain=same)
@@ -119,6 +130,7 @@ def test_several_classes_in_words():
     assert "ECE, mean over classes" in text
     assert "60° (a), 40° (b), 50° (c) from the true ones" in text
     assert "95% intervals reach from 46° to 72°" in text
+    assert "The calibrated figures flatter" in text
     assert "penalty that suits it best" not in text
 
 

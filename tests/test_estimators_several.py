@@ -1,9 +1,11 @@
 """AngularCalibratedClassifier on three and more classes, as a user meets it."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.frozen import FrozenEstimator
@@ -23,6 +25,7 @@ from angcal import (
     OptimalityWarning,
 )
 from angcal.links.several import Softmax, TwoLayer
+from angcal.several import angular_predictor
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 
 
@@ -198,6 +201,8 @@ def test_unfinished_fit_is_reported(simulated):
         ({"link": Logit(3.0)}, "Only binary classification"),
         ({"link": TwoLayer((0.5, 0.5))}, "no link of 3 classes"),
         ({"link": Softmax(4)}, "softmax of 4 classes; y has 3"),
+        ({"link": Softmax(3, offset=[0, 1, 0])}, "an offset but without covariance"),
+        ({"link": Softmax(3, covariance=np.ones((3, 3)))}, "all indices move together"),
     ],
 )
 def test_options_for_two_classes_are_refused(simulated, options, message):
@@ -213,3 +218,90 @@ def test_softmax_is_refused_for_two_classes(simulated):
 def test_the_path_is_for_two_classes(simulated):
     with pytest.raises(ValueError, match="Only binary classification"):
         AngularLogisticRegressionCV().fit(simulated.X, simulated.y)
+
+
+def test_class_weights_do_not_hide_the_signal():
+    # Weights that turn the classes' frequencies around move the offsets far from the labels' own.
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(600, 20))
+    offset = np.array([2.5, 0.0, 0.0])
+    logits = X @ rng.normal(size=(20, 3)) * 0.4 + offset
+    y = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    tilted = LogisticRegression(C=1.0, class_weight={0: 0.003, 1: 1.0, 2: 1.0}, max_iter=2000)
+    clf = AngularCalibratedClassifier(tilted).fit(X, y)
+    assert not clf.angle_.is_fallback
+    P = clf.predict_proba(X)
+    # Probabilities follow the labels' own frequencies.
+    np.testing.assert_allclose(P.mean(axis=0), np.bincount(y) / 600, atol=0.03)
+
+
+def test_strength_of_the_penalty_sets_no_unit(simulated):
+    # Under a strong penalty only the length of the weights still shrinks, in step with C.
+    test = simulated.fresh(50, random_state=2)
+    strong, stronger = (
+        AngularCalibratedClassifier(LogisticRegression(C=C, tol=1e-12, max_iter=5000))
+        .fit(simulated.X, simulated.y)
+        .predict_proba(test.X)
+        for C in (1e-6, 1e-8)
+    )
+    np.testing.assert_allclose(stronger, strong, atol=2e-3)
+
+
+def test_two_classes_by_the_general_predictor(simulated):
+    y = (simulated.y > 0).astype(int)
+    link, cosine = Logit(2.5, offset=0.4), 0.6
+    clf = AngularCalibratedClassifier(_model(), link=link, angle=cosine).fit(simulated.X, y)
+    axis = np.array([[-0.5], [0.5]])
+    general = angular_predictor(
+        Softmax(2, offset=axis[:, 0] * link.offset),
+        link.scale * cosine * axis,
+        [[1.0]],
+        link.scale**2 * axis @ axis.T,
+    )
+    scores = simulated.X @ clf.coef_[0] + clf.intercept_[0]
+    standard = (scores - clf.scale_.center) / clf.scale_.norm
+    np.testing.assert_allclose(
+        general.predict(standard[:, None]), clf.predict_proba(simulated.X), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("observables", ["exact", "randomised"])
+def test_rows_of_any_kind(simulated, observables):
+    base = AngularCalibratedClassifier(_model(), observables=observables)
+    clf = base.fit(simulated.X, simulated.y)
+    assert clf.observables_.side == observables
+    expected = clf.predict_proba(simulated.X)
+    # Sparse rows are sized a little differently, so that other rows may be sampled.
+    slack = 2e-3 if observables == "exact" else 3e-2
+    for rows in (sparse.csr_matrix(simulated.X), simulated.X.astype(np.float32)):
+        found = clone(base).fit(rows, simulated.y).predict_proba(rows)
+        np.testing.assert_allclose(found, expected, atol=slack)
+    np.testing.assert_allclose(clf.predict_proba(simulated.X[:1]), expected[:1], atol=1e-12)
+    kept = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(kept.predict_proba(simulated.X), expected)
+
+
+@pytest.mark.parametrize("rows_of_the_rare", [1, 2])
+def test_a_class_with_hardly_any_row(simulated, rows_of_the_rare):
+    y = simulated.y % 2
+    y[:rows_of_the_rare] = 2
+    clf = AngularCalibratedClassifier(_model()).fit(simulated.X, y)
+    P = clf.predict_proba(simulated.fresh(500, random_state=3).X)
+    assert np.all(np.isfinite(P))
+    assert 0.0 < P[:, 2].mean() < 0.05
+
+
+def test_what_two_classes_left_is_gone(simulated):
+    clf = AngularCalibratedClassifier(_model()).fit(simulated.X, simulated.y > 0)
+    assert clf.scale_.norm > 0
+    assert not hasattr(clf.fit(simulated.X, simulated.y), "scale_")
+
+
+def test_singular_covariance_of_the_indices(simulated):
+    line = np.outer([1.0, -1.0, 0.0], [1.0, -1.0, 0.0])
+    clf = AngularCalibratedClassifier(_model(), link=Softmax(3, covariance=line))
+    angle = clf.fit(simulated.X, simulated.y).angle_
+    assert np.all(np.isfinite(angle.standard_error))
+    # The third index does not vary about the mean of the classes.
+    np.testing.assert_allclose(angle.covariance[2], 0.0, atol=1e-6)
+    np.testing.assert_array_equal(angle.cosine[2], 0.0)

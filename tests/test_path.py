@@ -190,20 +190,22 @@ def test_sampled_rows_tell_the_leverages_of_all(shape):
 def test_sparse_rows_in_rare_columns_are_sampled_without_their_own_share():
     """One-hot rows: a row is often the only one of its column, whose moment is then all its own."""
     rng = np.random.default_rng(0)
-    levels = rng.zipf(1.6, size=(600, 6)) % 120
+    # A power law by hand: rng.zipf draws other numbers since NumPy 2.1.
+    levels = ((1.0 - rng.random((600, 6))) ** (-1.0 / 0.6)).astype(np.int64) % 120
     columns = (levels + 120 * np.arange(6)).ravel()
     X = sparse.csr_array(
         (np.ones(columns.size), columns, np.arange(0, columns.size + 1, 6)), shape=(600, 720)
     )
     y = (rng.random(600) < 0.5).astype(float)
     design = make_design(X, y, np.ones(600), True)
-    Cs = np.array([0.01, 1.0])
+    Cs = np.array([0.01, 1.0, 3.0])
     solution = PathSolver(design, 1.0 / Cs).solve(1e-5)
     sampled = observe_path(design, 1.0 / Cs, solution, "randomised")
     exact = observe_path(design, 1.0 / Cs, solution, "exact")
-    for rough, fine in zip(sampled, exact, strict=True):
+    # A row's own share is the largest under the weakest penalty: left in, it would give 0.989.
+    for rough, fine, least in zip(sampled, exact, (0.95, 0.95, 0.99), strict=True):
         assert rough.side == "randomised"
-        assert np.corrcoef(rough.loo_steps, fine.loo_steps)[0, 1] > 0.95
+        assert np.corrcoef(rough.loo_steps, fine.loo_steps)[0, 1] > least
 
 
 def test_uneven_rows_are_factorised_where_sampling_fails():

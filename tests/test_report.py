@@ -243,6 +243,13 @@ def test_classes_in_figures_show_as_text(three):
     assert not parsed.named("b")
 
 
+def test_several_classes_are_drawn_with_and_without_calibration(three):
+    assert re.findall(r"One picture for each class: ([^<]*)\.<", page(three)) == [
+        ANGCAL,
+        UNCALIBRATED,
+    ]
+
+
 def test_markup_escapes_by_default():
     assert tag("p", HOSTILE, title=NASTY) == (
         '<p title="&quot;&gt;&lt;img src=x onerror=alert(2)&gt;&amp;amp;$x$">'
@@ -422,11 +429,12 @@ def test_pool_and_dropped_columns_are_told():
 
 
 def test_progress_counts_folds():
-    features, y = table(60, 3)
+    features, _ = table(60, 3)
+    y = np.where(np.arange(60) < 3, "rare", "common")  # three folds, as many as rare rows
     calls = []
     examine(features, y, repeats=2, progress=lambda *call: calls.append(call))
     assert calls[0] == (0, 1, "fitting")
-    assert calls[1:] == [(done, 10, "cross-validating") for done in range(11)]
+    assert calls[1:] == [(done, 6, "cross-validating") for done in range(7)]
 
 
 @pytest.mark.parametrize(

@@ -41,25 +41,20 @@ def test_report_is_written_and_the_verdict_printed(csv, tmp_path, capsys):
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
 
 
-def test_json_is_one_object(csv, tmp_path, capsys):
-    out = tmp_path / "r.html"
-    assert run(csv, "--target", "y", "--out", out, "--repeats", 1, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["report"] == str(out)
-    assert told["rows"] == 60
-    assert -1 <= told["angle"]["cosine"] <= 1
-    assert len(told["comparison"]) == 6
-
-
-def test_pool_and_rows_without_label(csv, tmp_path, capsys):
+def test_json_is_one_object_also_with_pool_and_rows_without_label(csv, tmp_path, capsys):
     frame = pd.read_csv(csv)
     pool = tmp_path / "pool.csv"
     frame.drop(columns="y").to_csv(pool, index=False)
     frame.loc[:4, "y"] = None
     frame.to_csv(csv, index=False)
     out = tmp_path / "r.html"
-    assert run(csv, "--target", "y", "--pool", pool, "--out", out, "--repeats", 1) == 0
-    assert "55 rows" in capsys.readouterr().out
+    options = ["--pool", pool, "--out", out, "--repeats", 1, "--json"]
+    assert run(csv, "--target", "y", *options) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["report"] == str(out)
+    assert told["rows"] == 55
+    assert -1 <= told["angle"]["cosine"] <= 1
+    assert len(told["comparison"]) == 6
     html = out.read_text(encoding="utf-8")
     assert "60 rows without labels help" in html
     assert "5 of 60 rows have no" in html

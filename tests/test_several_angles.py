@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
+from scipy.optimize import approx_fprime, check_grad
 from scipy.special import log_softmax
 
 from angcal.links.several import Softmax
@@ -17,7 +17,7 @@ from angcal.several.angles import (
 )
 from angcal.several.integration import rule_for, sobol_rule
 from angcal.several.likelihood import SmoothedLikelihood
-from angcal.several.linkfit import estimate_family
+from angcal.several.linkfit import LinearFamily, estimate_family
 from angcal.several.multinomial import contrasts, index_map
 
 
@@ -89,7 +89,7 @@ def test_every_matrix_leaves_nonnegative_noise():
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_stein_and_likelihood_find_the_covariance(K):
     offset = np.linspace(-0.5, 0.5, K)
-    s, y, gamma, C, A = _draw(40_000, K, 0.6, seed=3, offset=offset)
+    s, y, gamma, C, A = _draw(4_000, K, 0.6, seed=3, offset=offset)
     ones = np.ones(len(y))
     whitened = whiten(s, ones)
     back = whitened.factor.T
@@ -98,11 +98,12 @@ def test_stein_and_likelihood_find_the_covariance(K):
     likely = found.covariance @ back
     # Within one and a half of the error that the information allows.
     expected = np.sqrt(np.trace(found.variance))
-    assert expected < 0.04 * np.linalg.norm(C)
+    assert expected < 0.12 * np.linalg.norm(C)
     assert np.linalg.norm(likely - C) < 1.5 * expected
     assert np.linalg.norm(stein - C) < 2.0 * expected
 
 
+@pytest.mark.slow
 def test_standard_errors_of_independent_scores():
     # z-scores of the estimate over draws: root mean square 1, its standard error 1/√(2·draws·4).
     z = []
@@ -130,7 +131,7 @@ def test_dependent_scores_are_whitened_without_their_copy():
 
 @pytest.mark.parametrize("K", [3, 6])
 def test_the_family_finds_calibrated_probabilities(K):
-    s, y, _gamma, C, A = _draw(20_000, K, 0.7, seed=5)
+    s, y, _gamma, C, A = _draw(4_000, K, 0.7, seed=5)
     ones = np.ones(len(y))
     whitened = whiten(s, ones)
     project = index_map(A) @ A
@@ -154,3 +155,48 @@ def test_the_softmax_s_own_redundancy_does_not_matter():
     assert Softmax(3, covariance=shifted).covariance.shape == (3, 3)
     found = estimate_known(y, ones, whiten(s, ones), A, np.zeros(3), seen @ shifted @ seen.T)
     assert np.isfinite(found.log_likelihood)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+def test_information_of_the_family_is_the_second_derivative(K):
+    rng = np.random.default_rng(7)
+    s, y, _, _, A = _draw(40, K, 0.6, seed=7)
+    weights = rng.uniform(0.5, 2.0, 40)
+    family = LinearFamily(y, weights, whiten(s + 1.0, weights), A, np.eye(len(A[0])), 1.3)
+    held = family.held(np.array([2.0, 5.0]))
+    theta = 0.5 * rng.normal(size=1 + family.plain.size)
+    _, gradient, information = family.evaluate(theta, held)
+    numeric = approx_fprime(theta, lambda x: family.evaluate(x, held)[0], 1e-6)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-4)
+    moves = 1e-5 * np.eye(len(theta))
+    second = [
+        (family.evaluate(theta + move, held)[1] - family.evaluate(theta - move, held)[1]) / 2e-5
+        for move in moves
+    ]
+    np.testing.assert_allclose(information + np.diag(held), second, rtol=1e-5, atol=1e-5)
+
+
+def test_information_by_parts_is_the_whole(monkeypatch):
+    s, y, _, _, A = _draw(50, 4, 0.6, seed=8)
+    ones = np.ones(50)
+    family = LinearFamily(y, ones, whiten(s, ones), A, np.eye(3), 1.0)
+    held = family.held(np.ones(2))
+    theta = np.linspace(-0.3, 0.4, 1 + family.plain.size)
+    whole = family.evaluate(theta, held)[2]
+    monkeypatch.setattr("angcal.several.linkfit.BLOCK_ENTRIES", 9 * 7)
+    np.testing.assert_allclose(family.evaluate(theta, held)[2], whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e3])
+def test_units_of_the_scores_do_not_matter(unit):
+    s, y, _, _, A = _draw(300, 3, 0.6, seed=9)
+    ones = np.ones(300)
+    plain, scaled = (
+        estimate_family(y, ones, whiten(factor * s, ones), A, np.eye(2)) for factor in (1.0, unit)
+    )
+    # Whitened scores may come in other axes, so lengths and probabilities are compared.
+    np.testing.assert_allclose(
+        scaled.slopes @ scaled.slopes.T, plain.slopes @ plain.slopes.T, rtol=1e-3, atol=1e-6
+    )
+    np.testing.assert_allclose(scaled.offset, plain.offset, atol=1e-4)
+    np.testing.assert_allclose(scaled.ridges, plain.ridges, rtol=1e-2)

@@ -141,3 +141,41 @@ def test_scalar_links_give_two_columns():
     p = link([[0.0, 0.0], [1.0, 2.0]])
     assert p.shape == (2, 2)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_constant_parts_may_be_numbers():
+    additive = AdditiveIndex(parts=(lambda u: 0.2, lambda u: 0.5 * ndtr(u)))
+    np.testing.assert_allclose(additive([[1.0, 0.0], [2.0, 0.0]])[:, 1], 0.45)
+    both = InteractionIndex(parts=(lambda u: 0.2, lambda u: 0.1), pairs={(0, 1): lambda u, v: 0.3})
+    np.testing.assert_allclose(both([[1.0, 0.0], [2.0, 0.0]])[:, 1], 0.6)
+
+
+def test_units_of_the_scores_do_not_matter():
+    gamma = np.array([[1.0, 0.3], [0.3, 2.0]])
+    C = np.array([[0.7, 0.1], [0.2, 0.9]])
+    R = np.array([[1.0, 0.2], [0.2, 1.0]])
+    units = np.array([1.0, 1e-7])
+    s = np.random.default_rng(6).normal(size=(8, 2))
+    plain = angular_predictor(Softmax(2), C, R, gamma)
+    scaled = angular_predictor(Softmax(2), C * units, R * np.outer(units, units), gamma)
+    np.testing.assert_allclose(scaled.predict(s * units), plain.predict(s), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"score_covariance": [[1.0, 0.5], [0.2, 1.0]]}, "score_covariance is not symmetric"),
+        ({"index_covariance": -np.eye(2)}, "index_covariance has a negative eigenvalue"),
+        ({"cross_covariance": np.full((2, 2), np.nan)}, "cross_covariance holds NaN"),
+        ({"offset": [1.0, 2.0, 3.0]}, "offset must hold 2 finite numbers"),
+        ({"center": 0.5}, "center must hold 2 finite numbers"),
+    ],
+)
+def test_the_predictor_refuses_what_is_no_covariance(change, message):
+    arguments = {
+        "cross_covariance": 0.5 * np.eye(2),
+        "score_covariance": np.eye(2),
+        "index_covariance": np.eye(2),
+    }
+    with pytest.raises(ValueError, match=message):
+        angular_predictor(Softmax(2), **{**arguments, **change})

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from angcal import SeparableDataError
@@ -193,3 +195,25 @@ def test_what_cannot_be_read_is_refused():
         read_heads(
             free.fit(far, np.repeat(np.arange(3), 5)), far, np.repeat(np.arange(3), 5), np.ones(15)
         )
+
+
+def test_products_in_parts_are_the_whole(monkeypatch):
+    data, model = _fit(200, 150, 4, 0.05)
+    fit = _multinomial(data, model, 0.05)
+    whole = sampled_blocks(fit).steps
+    monkeypatch.setattr("angcal.several.block_hessian.PRODUCT_ENTRIES", 10_000)
+    np.testing.assert_allclose(sampled_blocks(fit).steps, whole, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (GridSearchCV(LogisticRegression(), {"C": [0.1]}), "pass its best_estimator_"),
+        (GaussianNB(), "Cannot read the problem that a GaussianNB solved"),
+    ],
+    ids=["search", "not linear"],
+)
+def test_models_without_heads_are_named(model, message):
+    data = simulate_several(60, 5, n_indices=3, signal=2.0, random_state=0)
+    with pytest.raises(TypeError, match=message):
+        read_heads(model.fit(data.X, data.y), data.X, data.y, np.ones(60))

@@ -67,6 +67,11 @@ def test_commas_that_may_be_thousands_stay_text(tmp_path, text):
     assert read_table(write(tmp_path, "t.csv", text))["a"].tolist()[0].startswith("1,")
 
 
+def test_what_is_no_archive_is_not_called_a_pickle(tmp_path):
+    message = refused(write(tmp_path, "t.npz", "a,b\n1,2\n"), "is no NPZ archive")
+    assert "pickle" not in message
+
+
 def test_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
     frame = read_table(write(tmp_path, "t.csv", b"\xef\xbb\xbf" + ROWS.encode()))
     assert frame.columns[0] == "a"

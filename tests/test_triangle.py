@@ -41,11 +41,23 @@ def test_factor_inverse_and_solves_agree_with_numpy(side):
     assert len(triangle) == side
 
 
-@pytest.mark.parametrize("side", [5, 200, 1200])
-def test_a_singular_matrix_is_named(side):
-    A = np.random.default_rng(0).normal(size=(side, side - 1))
-    with pytest.raises(SingularHessianError, match="Hessian of the rows is singular"):
-        cholesky(A @ A.T, "the rows")
+@pytest.mark.parametrize(("side", "seeds"), [(5, 100), (LEAF, 100), (200, 20), (1200, 3)])
+def test_a_singular_matrix_is_named(side, seeds):
+    # Many of them: rounding makes half of the last pivots positive, and some of these large.
+    for seed in range(seeds):
+        A = np.random.default_rng(seed).normal(size=(side, side - 1))
+        with pytest.raises(SingularHessianError, match="Hessian of the rows is singular"):
+            cholesky(A @ A.T, "the rows")
+
+
+@pytest.mark.parametrize("side", [5, 200, LARGEST_NUMPY_SIDE + 1])
+def test_a_nearly_singular_matrix_is_factorised(side):
+    v = np.random.default_rng(0).normal(size=side)
+    v /= np.linalg.norm(v)
+    M = np.eye(side) - (1.0 - 1e-12) * np.outer(v, v)
+    assert len(cholesky(M.copy(), "nearly")) == side
+    with pytest.raises(SingularHessianError):
+        cholesky(M - 1e-12 * np.outer(v, v), "nearly")
 
 
 def test_single_precision_is_refused_long_before_double():

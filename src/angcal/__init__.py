@@ -50,11 +50,13 @@ from angcal.penalties import (
     Ridge,
 )
 from angcal.reading import LinearHead, problem_of
+from angcal.several import AngleMatrix
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Angle",
+    "AngleMatrix",
     "AngleWarning",
     "AngularCalibratedClassifier",
     "AngularLogisticRegressionCV",

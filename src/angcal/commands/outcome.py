@@ -33,7 +33,9 @@ def guarded(name: str, execute: Execute) -> Execute:
 
     def run(options: Namespace) -> int:
         try:
-            return execute(options)
+            code = execute(options)
+            sys.stdout.flush()  # here, where a reader who has left is no error
+            return code
         except BrokenPipeError:
             # Whoever read our output has seen enough; Python must not try to flush the rest.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -89,12 +89,13 @@ def _rows_for(model: Any, known: dict[str, Any], frame: Any, options: argparse.N
                 f"names, wants {wanted}; give just those, in their order."
             )
         return others.to_numpy()
+    rows = aligned(frame, [str(name) for name in names], str(options.data))
     used = set(names)
     extra = [name for name in others.columns if name not in used]
     if extra:
         plural = "s" if len(extra) > 1 else ""
         tell(f"note: ignored {len(extra)} column{plural} not used by the model: {listed(extra)}")
-    return aligned(frame, [str(name) for name in names], str(options.data))
+    return rows
 
 
 def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) -> Any:

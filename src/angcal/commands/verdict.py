@@ -28,6 +28,12 @@ from angcal.tables import FittedTable
 WIDTH = 96
 # Log-loss below which a gain is not worth a sentence of praise.
 SMALL_GAIN = 0.002
+FLATTERED = (
+    "The calibrated figures flatter: their curve was fitted to the same scores. angcal report "
+    "tests it on rows left out."
+)
+# A slope with a larger standard error says nothing.
+VAGUE_SLOPE = 0.5
 MOST_CLASSES_NAMED = 6
 
 
@@ -242,8 +248,7 @@ def in_words(verdict: Verdict) -> str:
     """The verdict as a few lines of text."""
     plain, best, calibrated = verdict.plain, verdict.plain_at_its_best, verdict.calibrated
     bought = _bought(plain, calibrated)
-    if best is not None:
-        bought += f" {_against_its_best(best, calibrated)}"
+    bought += f" {_against_its_best(best, calibrated)}" if best is not None else f" {FLATTERED}"
     several = len(verdict.classes) > 2
     angle = _angles_in_words(verdict.angles) if several else _angle_in_words(verdict.angle)
     ece = "ECE, mean over classes" if several else "calibration error (ECE)"
@@ -262,18 +267,21 @@ def _about_rows(verdict: Verdict) -> str:
     shares = [f"{name} ({share:.0%})" for name, share in verdict.classes.items()]
     more = len(shares) - MOST_CLASSES_NAMED
     named = ", ".join(shares[:MOST_CLASSES_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"{verdict.rows} rows, {verdict.columns} columns after preparation; classes {named}."
+    columns = "1 column" if verdict.columns == 1 else f"{verdict.columns} columns"
+    return f"{verdict.rows} rows, {columns} after preparation; classes {named}."
 
 
 def _confidence(verdict: Verdict, plain: Side) -> str:
-    facts = (
+    seen = (
         f"on rows that it has not seen it is {plain.confidence:.0%} sure on average, and right in "
-        f"{plain.accuracy:.0%} of them, and its log-odds ought to be {verdict.slope:.2f} times "
-        "what they are"
+        f"{plain.accuracy:.0%} of them"
     )
-    if verdict.leaning == "about right":
-        return f"The plain logistic regression is neither clearly too sure nor too unsure: {facts}."
-    return f"The plain logistic regression, C = {verdict.C:.3g}, is {verdict.leaning}: {facts}."
+    facts = f"{seen}, and its log-odds ought to be {verdict.slope:.2f} times what they are"
+    if verdict.leaning != "about right":
+        return f"The plain logistic regression, C = {verdict.C:.3g}, is {verdict.leaning}: {facts}."
+    if verdict.slope_error > VAGUE_SLOPE:
+        return f"These rows cannot tell whether the plain logistic regression is too sure: {seen}."
+    return f"The plain logistic regression is neither clearly too sure nor too unsure: {facts}."
 
 
 def _table(plain: Side, calibrated: Side, ece: str) -> str:

@@ -35,21 +35,28 @@ class AngularCalibratedClassifier(SeveralClasses):
     r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
 
     The fitted score is blended with just as much Gaussian noise as the angle between fitted and
-    true weights calls for. The angle is estimated from the fit's own observables.
+    true weights calls for. The angle is estimated from the fit's own observables. Three and more
+    classes are calibrated jointly, P = E_Z softmax(M·S + LZ), with a matrix of angles.
 
     Parameters
     ----------
     estimator : linear classifier, Pipeline, FrozenEstimator or LinearHead, default=None
-        A binary linear classifier with a known objective: LogisticRegression, RidgeClassifier,
+        A linear classifier with a known objective: LogisticRegression, RidgeClassifier,
         LinearSVC, SGDClassifier, :class:`MEstimator`, a Pipeline that ends in one, or weights
         trained elsewhere as a :class:`LinearHead`. A ``FrozenEstimator`` or ``LinearHead`` is
         kept as it is; then X, y must be the rows it was trained on. None means
-        ``LogisticRegression()``.
-    link : Link, callable, str or None, default=None
+        ``LogisticRegression()``. Three and more classes take a multinomial LogisticRegression with
+        a ridge penalty, or one-vs-rest heads: OneVsRestClassifier, LinearSVC, RidgeClassifier,
+        SGDClassifier.
+    link : Link, Softmax, callable, str or None, default=None
         σ. A :class:`Link` or a callable is taken as known; a name such as ``"probit"`` is a
-        family whose scale and offset are estimated; None is the logit family.
+        family whose scale and offset are estimated; None is the logit family. For three and more
+        classes None is a softmax that is estimated, and :class:`~angcal.links.several.Softmax`
+        with its covariance one that is known.
     angle : {"auto", "observable", "loo"} or float, default="auto"
-        How the cosine is found; a number is taken as the cosine itself.
+        How the cosine is found; a number is taken as the cosine itself. Three and more classes
+        have "auto" and "loo", which are the same to them, and take neither ``covariance``,
+        ``pool``, ``sign_holdout`` nor ``polish``.
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features, as the linear model sees them. An operator has ``solve(V)`` = Σ⁻¹V and
         ``norm(w)`` = ‖w‖_Σ, so that a structured Σ need not be written out. An estimator is
@@ -75,18 +82,23 @@ class AngularCalibratedClassifier(SeveralClasses):
 
     Attributes
     ----------
-    angle_ : Angle
+    angle_ : Angle, or AngleMatrix for three and more classes
         ``cosine``, ``interval``, ``standard_error``, ``method``, ``reason``.
-    link_ : Link
-        As given, or with its estimated scale and offset.
-    observables_ : Observables
-        ``loo_scores``, ``leverages``, ``degrees_of_freedom`` and more.
-    curve_ : CalibratedCurve or ConstantCurve
-        The map from score to probability.
+        Those of an :class:`AngleMatrix` are arrays with a row for each class and a column for
+        each fitted score.
+    link_ : Link, or Softmax for three and more classes
+        As given, or with its estimated scale and offset; a softmax with its estimated covariance
+        and offset.
+    observables_ : Observables, SeveralObservables or list of Observables
+        ``loo_scores``, ``leverages``, ``degrees_of_freedom`` and more. A multinomial fit has blocks
+        in place of numbers, one-vs-rest heads have a list of one entry per class.
+    curve_ : CalibratedCurve, ConstantCurve or SeveralPredictor
+        The map from score to probability, or from all scores to all probabilities.
     scale_ : ScoreScale
-        Centre and ‖ŵ‖_Σ of the score.
+        Centre and ‖ŵ‖_Σ of the score; for two classes only.
     estimator_ : the fitted base model
     coef_, intercept_ : ŵ and b̂ as used, after polishing if asked for
+        Of the shapes (1, d) and (1,); (K, d) and (K,) for K >= 3 classes.
     distance_to_optimum_ : float
         How far the base model's scores were from those of its optimum, as a share of their
         standard deviation; NaN where all weights are zero, and for tensors, whose solver warns
@@ -156,7 +168,7 @@ class AngularCalibratedClassifier(SeveralClasses):
         Parameters
         ----------
         X : (n, d) array, sparse matrix or dataframe
-        y : (n,) array of two classes
+        y : (n,) array of two or more classes
         sample_weight : (n,) array, optional
         pool : (m, d) array, optional
             Overrides the constructor's pool. It exists for
@@ -175,12 +187,14 @@ class AngularCalibratedClassifier(SeveralClasses):
             return self._fit_on_device(X, y, sample_weight, link, known)
         X, labels, weights = self._validate(X, y, sample_weight)
         several = len(self.classes_) > 2
-        if not several:
+        if several:
+            self._refuse_for_several(pool)
+        else:
             self._refuse_several_link()
         self._fit_base(X, labels, weights, weighted=sample_weight is not None)
         rows = self._training_rows(X)
         if several:
-            self._fit_several(rows, labels.astype(np.intp), weights, pool)
+            self._fit_several(rows, labels.astype(np.intp), weights)
             return self
         options = Options(
             link=link,

@@ -54,10 +54,16 @@ class SeveralClasses(OneFitCalibrator):
             )
         if self.link.n_classes != K:
             raise ValueError(f"link is a softmax of {self.link.n_classes} classes; y has {K}.")
+        if self.link.covariance is None and np.any(self.link.offset):
+            raise ValueError(
+                "link is a softmax with an offset but without covariance, and offsets are only "
+                "known together with it; pass both, or neither to have them estimated."
+            )
         return self.link
 
     def _refuse_for_several(self, pool: Any) -> None:
-        """Name an option that is for two classes."""
+        """Name an option that is for two classes, or a link of another number."""
+        self._softmax()
         K = len(self.classes_)
         given = {
             "covariance": self.covariance,
@@ -83,27 +89,31 @@ class SeveralClasses(OneFitCalibrator):
                 "two; use Logit(scale, offset) or leave it None."
             )
 
-    def _fit_several(self, rows: Matrix, codes: np.ndarray, weights: Floats, pool: Any) -> None:
+    def _fit_several(self, rows: Matrix, codes: np.ndarray, weights: Floats) -> None:
         """Read the heads, estimate their angles, build the predictor."""
-        self._refuse_for_several(pool)
-        link = self._softmax()
         _, linear = unwrap(self.estimator_)
         heads = read_heads(linear, rows, codes, weights, self.observables)
         # With all weights at zero the scores have no spread to measure by.
         self.distance_to_optimum_ = heads.distance_to_optimum if np.any(heads.coef) else np.nan
         if self.distance_to_optimum_ > LARGEST_DISTANCE:
+            way_out = "lower the model's tolerance"
+            if self._is_fitted_elsewhere():
+                way_out = "pass the rows it was trained on, or fit it with a lower tolerance"
             warnings.warn(
                 f"The base model is not at the optimum of its objective: its scores would still "
                 f"move by {self.distance_to_optimum_:.1%} of their standard deviation. The "
-                "observables assume the optimum; lower the model's tolerance.",
+                f"observables assume the optimum; {way_out}.",
                 OptimalityWarning,
                 stacklevel=3,
             )
         self.coef_, self.intercept_ = heads.coef, heads.intercept
         self.observables_ = heads.observables
         warn_about_repeats(rows, heads.followed)
-        result = calibrate_several(heads, codes, weights, link, self.confidence)
+        result = calibrate_several(heads, codes, weights, self._softmax(), self.confidence)
         self.angle_, self.link_, self.curve_ = result.angle, result.link, result.predictor
+        # A fit on two classes may have left it, and it is theirs alone.
+        if hasattr(self, "scale_"):
+            del self.scale_
 
     def _several_scores(self, X: Any) -> Floats:
         """Scores of new rows, one column for each head, in double precision."""

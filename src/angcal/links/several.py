@@ -109,7 +109,7 @@ class Softmax(SeveralLink):
             raise ValueError(f"offset must hold {K} finite numbers, one for each class.")
         object.__setattr__(self, "offset", offset)
         if self.covariance is not None:
-            object.__setattr__(self, "covariance", _covariance(self.covariance, K))
+            object.__setattr__(self, "covariance", as_covariance(self.covariance, K))
 
     @property
     def n_indices(self) -> int:  # type: ignore[override]
@@ -126,17 +126,17 @@ class Softmax(SeveralLink):
         return softmax(self._checked(indices) + np.asarray(self.offset), axis=1)
 
 
-def _covariance(matrix: ArrayLike, size: int) -> Floats:
+def as_covariance(matrix: ArrayLike, size: int, name: str = "covariance") -> Floats:
     """The matrix as floats, symmetric and without negative eigenvalues; singular ones will do."""
     values = np.asarray(matrix, dtype=np.float64)
     if values.shape != (size, size) or not np.all(np.isfinite(values)):
-        raise ValueError(f"covariance must be a finite {size} × {size} matrix.")
+        raise ValueError(f"{name} must be a finite {size} × {size} matrix.")
     scale = max(float(np.abs(values).max()), np.finfo(float).tiny)
     if np.abs(values - values.T).max() > 1e-8 * scale:
-        raise ValueError("covariance is not symmetric.")
+        raise ValueError(f"{name} is not symmetric.")
     lowest = float(np.linalg.eigvalsh(values)[0])
     if lowest < -1e-8 * scale:
-        raise ValueError(f"covariance has a negative eigenvalue ({lowest:.3g}).")
+        raise ValueError(f"{name} has a negative eigenvalue ({lowest:.3g}).")
     return 0.5 * (values + values.T)
 
 
@@ -200,7 +200,7 @@ class AdditiveIndex(ScalarLink):
         return len(self.parts)
 
     def positive(self, u: Floats) -> Floats:
-        return np.sum([f(u[:, k]) for k, f in enumerate(self.parts)], axis=0)
+        return sum((f(u[:, k]) for k, f in enumerate(self.parts)), np.zeros(len(u)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ class InteractionIndex(ScalarLink):
         return len(self.parts)
 
     def positive(self, u: Floats) -> Floats:
-        total = np.sum([f(u[:, k]) for k, f in enumerate(self.parts)], axis=0)
+        total = sum((f(u[:, k]) for k, f in enumerate(self.parts)), np.zeros(len(u)))
         for (k, l), h in self.pairs.items():
             total = total + h(u[:, k], u[:, l])
         return total

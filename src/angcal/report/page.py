@@ -6,7 +6,7 @@ from typing import Any
 
 from angcal.report import figures
 from angcal.report.blocks import picture, section, table
-from angcal.report.comparison import ANGCAL, METRICS, Comparison
+from angcal.report.comparison import ANGCAL, METRICS, UNCALIBRATED, Comparison
 from angcal.report.findings import Findings, TwoClasses
 from angcal.report.markup import Markup, join, tag
 from angcal.report.style import STYLE
@@ -212,8 +212,8 @@ def _path(two: TwoClasses) -> Markup:
 def _class_sections(found: Findings) -> Markup:
     if found.comparison is None:
         return Markup("")
-    shown = [name for name in (ANGCAL, *found.comparison.names[-2:]) if found.comparison.has(name)]
-    names = list(dict.fromkeys(shown))[:2]
+    wanted = dict.fromkeys([ANGCAL, UNCALIBRATED, *found.comparison.names])
+    names = [name for name in wanted if found.comparison.has(name)][:2]
     limit = ""
     if len(found.classes) > figures.MOST_PANELS:
         limit = (

@@ -28,6 +28,8 @@ LARGEST_EXACT_SIDE = 2_600
 LARGEST_FALLBACK_SIDE = 12_000
 FEWEST_ROWS, MOST_ROWS, COLUMNS = 6, 16, 72
 FORM_TOLERANCE = 3e-3
+# Entries of rows × columns that a product holds at a time: 200 MB in single precision.
+PRODUCT_ENTRIES = 50_000_000
 # Γ_i/s_i of sampled rows may scatter by this much about their mean.
 LARGEST_SCATTER = 0.3
 NEGLIGIBLE_DIRECTION = 1e-12
@@ -178,15 +180,21 @@ class _Sampling:
         """(Σ D_i ⊗ x̃x̃ᵀ + λ)V for columns V of length p·q."""
         columns = V.shape[1]
         blocks = V.reshape(self.p, self.q * columns)
-        images = self.X @ blocks[: self.d]
+        out = np.float32(self.fit.strength) * blocks
         if self.fit.fit_intercept:
-            images = images + blocks[self.d]
-        weighted = np.matmul(self.D, images.reshape(self.n, self.q, columns))
-        weighted = weighted.reshape(self.n, self.q * columns)
-        out = np.empty_like(blocks)
-        out[: self.d] = self.X.T @ weighted + np.float32(self.fit.strength) * blocks[: self.d]
-        if self.fit.fit_intercept:
-            out[self.d] = weighted.sum(axis=0)
+            out[self.d] = 0.0
+        step = max(1, PRODUCT_ENTRIES // blocks.shape[1])
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
+            X = self.X[rows]
+            images = X @ blocks[: self.d]
+            if self.fit.fit_intercept:
+                images += blocks[self.d]
+            weighted = np.matmul(self.D[rows], images.reshape(-1, self.q, columns))
+            weighted = weighted.reshape(images.shape)
+            out[: self.d] += X.T @ weighted
+            if self.fit.fit_intercept:
+                out[self.d] += weighted.sum(axis=0)
         return out.reshape(V.shape)
 
     def dense_rows(self, rows: np.ndarray) -> Floats:

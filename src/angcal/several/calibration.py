@@ -11,7 +11,7 @@ from angcal._typing import Floats
 from angcal.angle import quantile
 from angcal.calibration import AngleWarning
 from angcal.links.several import Softmax
-from angcal.several.angles import Whitened, estimate_known, whiten
+from angcal.several.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
 from angcal.several.heads import Heads
 from angcal.several.integration import Noise, noise_of
 from angcal.several.linkfit import SeveralEstimate, estimate_family
@@ -19,6 +19,7 @@ from angcal.several.multinomial import index_map
 from angcal.several.predictor import SeveralPredictor
 
 DIFFERENCE = 1e-5
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +108,26 @@ def _known(
 ) -> SeveralCalibration:
     A = heads.contrast
     seen = index_map(A)
-    gamma = seen @ np.asarray(link.covariance) @ seen.T
+    whole = np.asarray(link.covariance)
+    gamma = seen @ whole @ seen.T
+    if np.trace(gamma) <= NEGLIGIBLE_VARIANCE * max(float(np.trace(whole)), TINY):
+        raise ValueError(
+            "link has a covariance under which all indices move together or not at all, so that no "
+            "row says anything about its class; leave covariance None to estimate it."
+        )
     offset = np.asarray(link.offset)
     found = estimate_known(codes, weights, whitened, A, offset, gamma)
     rest = gamma - found.covariance @ found.covariance.T
     predictor = _predictor(heads, whitened, found.covariance, np.zeros(len(gamma)), rest, offset)
     reach = _units(heads, whitened)
     lifted = np.kron(A, reach)
-    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", lifted, found.variance, lifted), 0.0))
+    errors = np.sqrt(np.maximum(np.sum((lifted @ found.variance) * lifted, axis=1), 0.0))
     C = A @ found.covariance @ reach.T
     index_covariance = A @ gamma @ A.T
-    deviations = np.sqrt(np.maximum(np.diag(index_covariance), np.finfo(float).tiny))
+    variances = np.diag(index_covariance)
+    # An index that does not vary has no angle; its cosine is 0.
+    varies = variances > NEGLIGIBLE_VARIANCE * variances.max()
+    deviations = np.where(varies, np.sqrt(np.maximum(variances, 0.0)), np.inf)
     error = errors.reshape(C.shape) / deviations[:, None]
     cosine = np.clip(C / deviations[:, None], -1.0, 1.0)
     half = quantile(confidence) * error
@@ -193,7 +203,7 @@ def _family_angles(
         move[j] = DIFFERENCE
         up, down = (_cosines(A, M + s * move.reshape(M.shape), reach, c) for s in (1.0, -1.0))
         gradient[:, j] = ((up - down) / (2.0 * DIFFERENCE)).ravel()
-    variance = np.einsum("ij,jk,ik->i", gradient, found.slope_variance, gradient)
+    variance = np.sum((gradient @ found.slope_variance) * gradient, axis=1)
     error = np.sqrt(np.maximum(variance, 0.0)).reshape(cosine.shape)
     z = quantile(confidence)
     low, high = found.interval(z)

@@ -190,23 +190,24 @@ def _head_models(estimator: Any, n_classes: int) -> list[Any]:
                     "transformers before it, and a linear classifier inside."
                 )
         return list(estimator.estimators_)
+    problem = problem_of(estimator)
     require_fitted(estimator, "coef_")
-    if len(_dense(estimator.coef_)) != n_classes:
+    coef = _dense(estimator.coef_)
+    if len(coef) != n_classes:
         raise ValueError(
-            f"{type(estimator).__name__} has {len(estimator.coef_)} rows of weights for "
-            f"{n_classes} classes; angcal reads one row for each class."
+            f"{type(estimator).__name__} has {len(coef)} rows of weights for {n_classes} classes; "
+            "angcal reads one row for each class."
         )
-    if getattr(estimator, "class_weight", None) is not None:
+    if problem.class_weight is not None:
         raise ValueError(
             f"{type(estimator).__name__}(class_weight=...) with three or more classes cannot be "
             "read; wrap it: OneVsRestClassifier(...), or pass sample_weight."
         )
+    intercepts = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
     models = []
     for k in range(n_classes):
         head = copy(estimator)
-        head.coef_ = _dense(estimator.coef_)[k : k + 1]
-        intercepts = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
+        head.coef_ = coef[k : k + 1]
         head.intercept_ = intercepts[k : k + 1] if len(intercepts) == n_classes else intercepts[:1]
-        head.classes_ = np.array([0, 1])
         models.append(head)
     return models

@@ -24,12 +24,14 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from angcal._typing import Floats
 from angcal.linkfit import PRIOR_LOG_SCALE, PRIOR_LOG_SCALE_SD
 from angcal.several.angles import Whitened, fitting_rule
+from angcal.several.integration import BLOCK_ENTRIES
 from angcal.several.likelihood import SmoothedLikelihood
+from angcal.several.multinomial import softmax_curvatures
 
 COSINES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 25, 1e-9
@@ -85,6 +87,7 @@ class SeveralEstimate:
     parameters : float
         Number of parameters in use.
     log_likelihood : float
+        Of the labels, less what the prior costs.
     rises : bool
         Whether the simplest curve rises with the scores: whether there is any signal.
     slope_variance : (q·m, q·m) array
@@ -123,7 +126,7 @@ class SeveralEstimate:
 
 @dataclass(frozen=True, eq=False)
 class LinearFamily:
-    """P = softmax(A·h), h linear in θ = (a, δ, E): a convex problem.
+    """P = softmax(A·h), h = Θ·(1, s̃), Θ linear in θ = (a, δ, E): a convex problem.
 
     Attributes
     ----------
@@ -147,62 +150,84 @@ class LinearFamily:
     inflation: float
 
     @cached_property
-    def plain(self) -> Floats:
-        """R^½: what a multiplies in M."""
-        return self.project @ self.whitened.factor
-
-    @property
-    def groups(self) -> tuple[slice, slice]:
-        """Places of δ and E in θ."""
-        q, m = self.plain.shape
-        return slice(1, 1 + q), slice(1 + q, 1 + q + q * m)
+    def rows(self) -> Floats:
+        """(1, s̃_i), (n, 1 + m)."""
+        s = self.whitened.values
+        return np.column_stack([np.ones(len(s)), s])
 
     @cached_property
-    def design(self) -> Floats:
-        """∂h_i/∂θ, (n, q, P)."""
-        s = self.whitened.values
-        n, m = s.shape
-        q = self.contrast.shape[1]
+    def unit(self) -> float:
+        """Standard deviation of a typical score, so that a does not depend on their units."""
+        spread = self.project @ self.whitened.factor
+        return float(np.sqrt(np.mean(np.sum(spread**2, axis=1)))) or 1.0
+
+    @cached_property
+    def plain(self) -> Floats:
+        """Θ of the scores as they are, in their unit: what a multiplies, (q, 1 + m)."""
         center = self.project @ self.whitened.center
-        whole = (s @ self.plain.T + center)[:, :, None]
-        free = np.zeros((n, q, q * m))
-        for k in range(q):
-            free[:, k, k * m : (k + 1) * m] = s
-        return np.concatenate([whole, np.broadcast_to(np.eye(q), (n, q, q)), free], axis=2)
+        return np.column_stack([center, self.project @ self.whitened.factor]) / self.unit
+
+    @cached_property
+    def groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places of δ and E in θ."""
+        places = 1 + np.arange(self.plain.size).reshape(self.plain.shape)
+        return places[:, 0], places[:, 1:].ravel()
+
+    def joined(self, theta: Floats) -> Floats:
+        """Θ."""
+        return theta[0] * self.plain + theta[1:].reshape(self.plain.shape)
 
     def unpack(self, theta: Floats) -> tuple[Floats, Floats]:
         """(M, β) with h = M·s̃ + β."""
-        offsets, rest = self.groups
-        M = theta[0] * self.plain + theta[rest].reshape(self.plain.shape)
-        return M, theta[0] * (self.project @ self.whitened.center) + theta[offsets]
+        joined = self.joined(theta)
+        return joined[:, 1:], joined[:, 0]
 
     def held(self, ridges: Floats) -> Floats:
         """Diagonal of the penalty."""
-        held = np.full(self.design.shape[2], SLIGHT_RIDGE)
+        held = np.full(1 + self.plain.size, SLIGHT_RIDGE)
         for group, strength in zip(self.groups, ridges, strict=True):
             held[group] = strength
         return held
 
     def evaluate(self, theta: Floats, held: Floats) -> tuple[float, Floats, Floats]:
         """Penalised loss, gradient, and Fisher information without the penalty."""
-        J, A = self.design, self.contrast
-        logits = (J @ theta) @ A.T
+        A = self.contrast
+        logits = (self.rows @ self.joined(theta).T) @ A.T
         logs = log_softmax(logits, axis=1)
         each = np.arange(len(self.codes))
         weights = self.weights / self.inflation
         value = -float(weights @ logs[each, self.codes])
-        p = softmax(logits, axis=1)
+        p = np.exp(logs)
         miss = p.copy()
         miss[each, self.codes] -= 1.0
         miss *= weights[:, None]
-        gradient = np.einsum("nq,nqp->p", miss @ A, J, optimize=True)
-        mean = p @ A
-        D = np.einsum("nk,ka,kb->nab", p, A, A, optimize=True) - mean[:, :, None] * mean[:, None, :]
-        weighted = np.matmul(weights[:, None, None] * D, J)
-        flat = J.reshape(-1, J.shape[2])
-        information = flat.T @ weighted.reshape(flat.shape)
+        slope = (miss @ A).T @ self.rows
+        gradient = np.append(np.sum(slope * self.plain), slope)
         penalty = 0.5 * float(theta @ (held * theta))
-        return value + penalty, gradient + held * theta, information
+        return value + penalty, gradient + held * theta, self._information(p, weights)
+
+    def _information(self, p: Floats, weights: Floats) -> Floats:
+        """In θ, from that in Θ: Σ_i ω_i D_i ⊗ (1, s̃_i)(1, s̃_i)ᵀ, some rows at a time."""
+        q, m = self.plain.shape
+        whole = np.zeros((q, m, q, m))
+        step = max(1, BLOCK_ENTRIES // (q * q))
+        for start in range(0, len(p), step):
+            part = slice(start, start + step)
+            rows = self.rows[part]
+            D = weights[part, None, None] * softmax_curvatures(p[part], self.contrast)
+            for k in range(q):
+                for l in range(k + 1):
+                    whole[k, :, l] += (rows * D[:, k, l, None]).T @ rows
+        for k in range(q):
+            for l in range(k):
+                whole[l, :, k] = whole[k, :, l]
+        flat = whole.reshape(q * m, q * m)
+        along = flat @ self.plain.ravel()
+        information = np.empty((1 + q * m, 1 + q * m))
+        information[0, 0] = self.plain.ravel() @ along
+        information[0, 1:] = information[1:, 0] = along
+        information[1:, 1:] = flat
+        return information
 
     def solve(self, ridges: Floats, start: Floats) -> tuple[Floats, Floats]:
         """(θ, Fisher information) under given ridges."""
@@ -225,19 +250,19 @@ class LinearFamily:
 
     def by_evidence(self) -> tuple[Floats, Floats, Floats, bool]:
         """(θ, information, ridges, whether the plainest curve rises)."""
-        theta = np.zeros(self.design.shape[2])
-        theta[0] = 1.0
-        ridges = np.full(2, RIDGES[1])
-        theta, information = self.solve(ridges, theta)
+        theta = np.zeros(1 + self.plain.size)
+        theta[0] = self.unit
+        # Offsets are free here: class weights and one-vs-rest heads move them far from the labels'
+        # own, which says nothing about the slope.
+        theta, information = self.solve(np.array(RIDGES), theta)
         rises = bool(theta[0] > 0)
         ridges = np.full(2, FIRST_RIDGE)
         for _ in range(MOST_ROUNDS):
             theta, information = self.solve(ridges, theta)
-            inverse = np.linalg.inv(information + np.diag(self.held(ridges)))
+            spread = np.diag(np.linalg.inv(information + np.diag(self.held(ridges))))
             fresh = np.empty(2)
             for j, group in enumerate(self.groups):
-                size = group.stop - group.start
-                used = size - ridges[j] * float(np.trace(inverse[group, group]))
+                used = len(group) - ridges[j] * float(spread[group].sum())
                 length = float(theta[group] @ theta[group])
                 fresh[j] = np.clip(max(used, 0.0) / max(length, 1e-300), *RIDGES)
             moved = float(np.max(np.abs(np.log(fresh / ridges))))
@@ -250,10 +275,8 @@ class LinearFamily:
     def slope_variance(self, information: Floats, ridges: Floats) -> Floats:
         """Variance of the entries of M: H⁻¹IH⁻¹ with I Fisher's and H = I + ridge."""
         inverse = np.linalg.inv(information + np.diag(self.held(ridges)))
-        onto = np.zeros((self.plain.size, len(inverse)))
-        onto[:, 0] = self.plain.ravel()
-        onto[:, self.groups[1]] = np.eye(self.plain.size)
-        lifted = onto @ inverse
+        plain = self.plain[:, 1:].ravel()
+        lifted = inverse[self.groups[1]] + np.outer(plain, inverse[0])
         return lifted @ information @ lifted.T
 
 

@@ -36,6 +36,13 @@ def index_map(contrast: Floats) -> Floats:
     return np.asarray(np.linalg.pinv(contrast), dtype=np.float64)
 
 
+def softmax_curvatures(p: Floats, contrast: Floats) -> Floats:
+    """Aᵀ(diag p_i − p_i p_iᵀ)A for every row of p, (n, q, q)."""
+    mean = p @ contrast
+    second = np.einsum("nk,ka,kb->nab", p, contrast, contrast, optimize=True)
+    return second - mean[:, :, None] * mean[:, None, :]
+
+
 @dataclass(frozen=True, eq=False)
 class MultinomialFit:
     """A point (V, b) and the penalised problem it solves; see the module.
@@ -90,10 +97,7 @@ class MultinomialFit:
     @cached_property
     def curvatures(self) -> Floats:
         """D_i, (n, q, q)."""
-        p, A = self.probabilities, self.contrast
-        mean = p @ A
-        second = np.einsum("nk,ka,kb->nab", p, A, A, optimize=True)
-        D = second - mean[:, :, None] * mean[:, None, :]
+        D = softmax_curvatures(self.probabilities, self.contrast)
         return self.weights[:, None, None] * D
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.links.several import SeveralLink
+from angcal.links.several import SeveralLink, as_covariance
 from angcal.several.integration import Noise, Rule, noise_of, rule_for, smoothed
 
 # Directions of S with less than this share of the largest variance say nothing that others do not.
@@ -160,7 +160,16 @@ def angular_predictor(
             f"index_covariance {K} × {K} and the link of {K} indices; got {R.shape}, "
             f"{gamma.shape} and {link.n_indices}."
         )
-    slopes = C @ np.linalg.pinv(R, rcond=NEGLIGIBLE_VARIANCE, hermitian=True)
+    if not np.all(np.isfinite(C)):
+        raise ValueError("cross_covariance holds NaN or infinity; pass finite numbers.")
+    R = as_covariance(R, m, "score_covariance")
+    gamma = as_covariance(gamma, K, "index_covariance")
+    # Scores are judged in their own units: a small one may say as much as a large one.
+    units = np.sqrt(np.diag(R))
+    units = np.where(units > 0, units, 1.0)
+    correlation = R / np.outer(units, units)
+    slopes = (C / units) @ np.linalg.pinv(correlation, rcond=NEGLIGIBLE_VARIANCE, hermitian=True)
+    slopes = slopes / units
     rest = gamma - slopes @ C.T
     values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
     if values[0] < -SLIGHTLY_NEGATIVE * max(float(np.trace(gamma)), np.finfo(float).tiny):
@@ -172,7 +181,17 @@ def angular_predictor(
     return SeveralPredictor(
         link,
         slopes,
-        np.zeros(K) if offset is None else np.asarray(offset, dtype=np.float64),
+        _numbers("offset", offset, K),
         noise_of(rest),
-        np.zeros(m) if center is None else np.asarray(center, dtype=np.float64),
+        _numbers("center", center, m),
     )
+
+
+def _numbers(name: str, values: ArrayLike | None, count: int) -> Floats:
+    """So many finite numbers; zeros for None."""
+    if values is None:
+        return np.zeros(count)
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape != (count,) or not np.all(np.isfinite(numbers)):
+        raise ValueError(f"{name} must hold {count} finite numbers; got the shape {numbers.shape}.")
+    return numbers

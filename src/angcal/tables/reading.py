@@ -137,6 +137,12 @@ def _read_npz(path: Path) -> Any:
     """X, or the parts of a CSR matrix; y and feature_names where they are there."""
     # Object arrays would run code of whoever made the file.
     with path.open("rb") as file:
+        # NumPy would take anything else for a pickle, and say how to open it unsafely.
+        if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
+            raise TableError(
+                f"{path} is no NPZ archive; save one with numpy.savez(path, X=..., y=...)."
+            )
+        file.seek(0)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise TableError(f"{path} holds a single array; save it with numpy.savez(path, X=...).")
