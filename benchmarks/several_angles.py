@@ -1,8 +1,8 @@
 """How well cross-index angles are found: ``python -m benchmarks.several_angles``.
 
-Softmax labels on Gaussian rows with a known Cov(G), ridge multinomial regression, many draws. Writes
-``benchmarks/several_angles.csv`` and ``benchmarks/several_angles.md``, which docs/fill_study.py puts
-into docs/several.md. Finished designs are kept; ``--fresh`` starts again.
+Softmax labels on Gaussian rows with a known Cov(G), ridge multinomial regression, many draws.
+Writes ``benchmarks/several_angles.csv`` and ``benchmarks/several_angles.md``, which
+docs/fill_study.py puts into docs/several.md. Finished designs are kept; ``--fresh`` starts again.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ COLUMNS = ("n", "d", "K", "signal", "C", "draw", "stein", "likelihood", "z", "si
 def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str, object]:
     """Relative errors of C by both routes, root mean square z-score, seconds of this process."""
     covariance = AutoregressiveCovariance(d, 0.5, variance=1.0)
-    data = simulate_several(
-        n, n_indices=K, signal=signal, covariance=covariance, random_state=seed
-    )
+    data = simulate_several(n, n_indices=K, signal=signal, covariance=covariance, random_state=seed)
     weights = np.ones(n)
     start = time.process_time()
     model = LogisticRegression(C=C, tol=1e-5, max_iter=3000).fit(data.X, data.y)

@@ -1,7 +1,8 @@
 """Put the tables of ``reproduce/`` and ``benchmarks/`` into the pages that show them.
 
-Run from anywhere after ``angcal reproduce`` or ``angcal benchmark``: ``python docs/fill_study.py``. A page holds a table
-between ``<!-- result: NAME -->`` and ``<!-- end -->``; everything else is left alone.
+Run from anywhere after ``angcal reproduce`` or ``angcal benchmark``:
+``python docs/fill_study.py``. A page holds a table between
+``<!-- result: NAME -->`` and ``<!-- end -->``; everything else is left alone.
 """
 
 from __future__ import annotations
