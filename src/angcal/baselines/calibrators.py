@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -100,6 +101,30 @@ class PlattScaling(BaseEstimator):
         return self.link_(self.slope_ * as_vector(scores, "scores") + self.intercept_)
 
 
+def best_temperature(slope: Callable[[float], float], advice: str) -> float:
+    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
+
+    Parameters
+    ----------
+    slope : callable
+        The derivative at 1/T. It increases, so it has one root at most.
+    advice : str
+        What to check where the scores rank the labels no better than chance.
+    """
+    if slope(1.0 / MAX_TEMPERATURE) >= 0.0:
+        warnings.warn(
+            "the scores do not rank the labels better than chance, so T is infinite; "
+            f"capped it. {advice}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        return MAX_TEMPERATURE
+    upper = 1.0
+    while slope(upper) < 0.0:
+        upper *= 2.0
+    return 1.0 / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
+
+
 class TemperatureScaling(BaseEstimator):
     """P(y = 1 | u) = 1/(1 + e^{−u/T}), T > 0 by maximum likelihood.
 
@@ -130,19 +155,7 @@ class TemperatureScaling(BaseEstimator):
                 np.average(u / unit * (expit(inverse * u / unit) - target), weights=weight)
             )
 
-        if slope(1.0 / MAX_TEMPERATURE) >= 0.0:
-            warnings.warn(
-                "the scores do not rank the labels better than chance, so T is infinite; "
-                "capped it. Check the scores' sign.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-            self.temperature_ = MAX_TEMPERATURE * unit
-            return self
-        upper = 1.0
-        while slope(upper) < 0.0:
-            upper *= 2.0
-        self.temperature_ = unit / brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14)
+        self.temperature_ = unit * best_temperature(slope, "Check the scores' sign.")
         return self
 
     def predict(self, scores: ArrayLike) -> Floats:

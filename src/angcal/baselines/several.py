@@ -23,14 +23,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from angcal._typing import Floats
-from angcal.baselines.calibrators import MAX_TEMPERATURE
+from angcal.baselines.calibrators import best_temperature
 from angcal.metrics import as_class_codes, as_score_matrix, as_weights
 from angcal.metrics.multiclass import indicators
 
@@ -281,19 +281,7 @@ class SoftmaxTemperature(_SeveralCalibrator):
             residual = softmax(inverse * scaled, axis=1) - target
             return float(np.average(np.sum(scaled * residual, axis=1), weights=weight))
 
-        if slope(1.0 / MAX_TEMPERATURE) >= 0.0:
-            warnings.warn(
-                "the scores do not rank the labels better than chance, so T is infinite; "
-                "capped it. Check the order of the columns.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-            self.temperature_ = MAX_TEMPERATURE * unit
-            return self
-        upper = 1.0
-        while slope(upper) < 0.0:
-            upper *= 2.0
-        self.temperature_ = unit / brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14)
+        self.temperature_ = unit * best_temperature(slope, "Check the order of the columns.")
         return self
 
     def predict(self, logits: ArrayLike) -> Floats:

@@ -18,19 +18,11 @@ def encode_binary(y: Any) -> tuple[np.ndarray, Floats]:
     >>> encode_binary(["no", "yes", "no"])[1]
     array([0., 1., 0.])
     """
-    known = _integer_classes(y)
-    if known is not None:
-        return known, (y == known[1]).astype(np.float64)
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}."
-        )
-    classes, codes = np.unique(np.asarray(y), return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs two classes.")
-    return classes, codes.astype(np.float64)
+    return _encoded(
+        y,
+        ("binary",),
+        "Only binary classification is supported. The type of the target is {kind}.",
+    )
 
 
 def encode_several(y: Any) -> tuple[np.ndarray, Floats]:
@@ -41,13 +33,22 @@ def encode_several(y: Any) -> tuple[np.ndarray, Floats]:
     >>> encode_several(["red", "blue", "green"])[1]
     array([2., 0., 1.])
     """
+    return _encoded(
+        y,
+        ("binary", "multiclass"),
+        "y holds a target of type {kind}; one class for each row is needed.",
+    )
+
+
+def _encoded(y: Any, kinds: tuple[str, ...], refusal: str) -> tuple[np.ndarray, Floats]:
+    """Classes and codes of a target of one of these kinds; the refusal names another kind."""
     known = _integer_classes(y)
     if known is not None:
         return known, (y == known[1]).astype(np.float64)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind not in ("binary", "multiclass"):
-        raise ValueError(f"y holds a target of type {kind}; one class for each row is needed.")
+    if kind not in kinds:
+        raise ValueError(refusal.format(kind=kind))
     classes, codes = np.unique(np.asarray(y), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs two classes.")
