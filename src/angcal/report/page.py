@@ -148,7 +148,8 @@ def _two_class_sections(found: Findings, two: TwoClasses) -> Markup:
                     picture(
                         figures.reliability(two, "calibrated", positive),
                         "Calibrated by angcal. Its curve has two or three numbers fitted to these "
-                        "rows, which flatters it slightly; the comparison below does not.",
+                        "rows, which flatters it, most where rows are few; the comparison below "
+                        "does not.",
                     ),
                     picture(
                         figures.reliability(two, "plain", positive),
