@@ -10,14 +10,24 @@ import pytest
 from scipy import sparse
 
 from angcal.benchmark import peers, real, tasks
-from angcal.benchmark.methods import DEFAULT, HOLDOUT_SHARE, TUNED, Fitted, Method, Training
+from angcal.benchmark.methods import (
+    DEFAULT,
+    HOLDOUT_SHARE,
+    TUNED,
+    Fitted,
+    Method,
+    Training,
+    positive,
+)
 from angcal.benchmark.peers import METHODS
 from angcal.benchmark.real import FULL, QUICK, attempt, checked, measured, run_trial, trials
+from angcal.benchmark.remembered import digest
 from angcal.benchmark.tasks import SizeError, Task, draw_split, load_task, training_rows
 from angcal.benchmark.watching import watched
 from angcal.datasets import CATALOGUE
 
 RATIOS = FULL.ratios
+FIRST = {"dataset": "breast_cancer", "ratio": 2.0, "split": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -130,8 +140,8 @@ def test_a_set_without_labels_is_refused(monkeypatch):
 
 def test_the_first_split_of_everything_comes_first():
     listed = trials(FULL)
-    assert len(listed) == len(FULL.datasets) * len(FULL.ratios) * FULL.splits
-    one_round = len(FULL.datasets) * len(FULL.ratios)
+    one_round = 2 * len(FULL.datasets) * len(FULL.ratios)
+    assert len(listed) == one_round * FULL.splits
     assert {trial["split"] for trial in listed[:one_round]} == {0}
     assert {trial["dataset"] for trial in listed[:one_round]} == set(FULL.datasets)
 
@@ -148,8 +158,9 @@ def test_every_labelled_set_takes_part():
     assert max(FULL.ratios) == 4.0
 
 
-def test_a_trial_repeats_itself():
-    trial = {"dataset": "breast_cancer", "ratio": 2.0, "split": 1}
+@pytest.mark.parametrize("side", real.SIDES)
+def test_a_trial_repeats_itself(side):
+    trial = {"dataset": "breast_cancer", "ratio": 2.0, "split": 1, "side": side}
     settings = replace(QUICK, costly_entries=0)
     first, again = run_trial(settings, trial), run_trial(settings, trial)
     assert first["splits"] == again["splits"]
@@ -159,7 +170,9 @@ def test_a_trial_repeats_itself():
 
 
 def test_a_size_that_cannot_be_had_leaves_its_reason():
-    tables = run_trial(QUICK, {"dataset": "breast_cancer", "ratio": 1.0, "split": 0})
+    tables = run_trial(
+        QUICK, {"dataset": "breast_cancer", "ratio": 1.0, "split": 0, "side": "peers"}
+    )
     assert not tables.get("")
     assert "fewer than 40" in tables["splits"][0]["not_run"]
 
@@ -170,7 +183,8 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(monkeypatch):
 
     methods = {"bad": Method("bad", fail, plain_fits=1), DEFAULT: METHODS[DEFAULT]}
     monkeypatch.setattr(real, "METHODS", methods)
-    tables = run_trial(QUICK, {"dataset": "breast_cancer", "ratio": 2.0, "split": 0})
+    monkeypatch.setattr(real, "OWN_NAMES", tuple(methods))
+    tables = run_trial(QUICK, {**FIRST, "side": "angcal"})
     assert [row["method"] for row in tables[""]] == [DEFAULT]
     assert tables["failures"] == [{"method": "bad", "reason": "ArithmeticError: no luck"}]
 
@@ -179,11 +193,12 @@ def test_a_missing_package_is_reported_and_its_methods_left_out(monkeypatch):
     # None in sys.modules is how Python is told that a module cannot be imported.
     monkeypatch.setitem(sys.modules, "betacal", None)
     settings = replace(QUICK, costly_entries=0)
-    tables = run_trial(settings, {"dataset": "breast_cancer", "ratio": 2.0, "split": 0})
+    tables = run_trial(settings, {**FIRST, "side": "peers"})
     assert "betacal" in tables["splits"][0]["missing"]
     assert not tables["failures"]
     ran = {row["method"] for row in tables[""]}
-    assert TUNED in ran
+    assert "logistic" in ran
+    assert not ran & {TUNED, DEFAULT}
     assert not ran & {"betacal", "betacal, tuned"}
     assert "betacal" in peers.missing_packages()
 
@@ -253,15 +268,33 @@ def test_a_holdout_is_a_stratified_quarter_that_the_model_never_sees():
 
 def test_shared_models_are_fitted_once_and_paid_for_by_each():
     training = training_of()
-    method = Method(
-        "shared",
-        lambda rows: Fitted(rows.reduced_model("tuned").value.predict_proba),
-        reduced="tuned",
-    )
-    model = training.reduced_model("tuned")
-    assert training.reduced_model("tuned") is model
-    flat = replace(method, fit=lambda rows: Fitted(lambda X: np.full(len(X), 0.5)))
-    assert attempt(flat, training, training.X).seconds >= model.seconds
+    reduced = Method("reduced", lambda rows: Fitted(positive(rows.reduced_model("tuned"))))
+    first, again = (attempt(reduced, training, training.X) for _ in range(2))
+    (model,) = training.memory.models.values()
+    assert training.reduced_model("tuned") is model.value
+    assert min(first.seconds, again.seconds) >= 0.99 * model.seconds
+    assert first.warnings == again.warnings == model.warnings
+
+
+def test_folds_are_shared_without_changing_a_probability():
+    """Calibrators that cut the same five folds fit six models between them."""
+    training = training_of()
+    names = [name for name in METHODS if name.startswith("CV ") and "tuned" not in name]
+    assert len(names) == 6
+    shared = {name: attempt(METHODS[name], training, training.X) for name in names}
+    assert len(training.memory.models) == 6
+    for name in names:
+        alone = attempt(METHODS[name], training_of(), training.X)
+        np.testing.assert_array_equal(shared[name].probability, alone.probability)
+
+
+def test_rows_in_another_order_are_other_rows():
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
+    assert digest(X, y) == digest(X.copy(order="F"), y)
+    assert digest(X, y) != digest(X[::-1], y)
+    assert digest(X, y) != digest(X, 1 - y)
+    wide = sparse.csr_matrix(X)
+    assert digest(wide, y) == digest(wide.copy(), y) != digest(wide[::-1], y)
 
 
 def test_what_is_no_probability_is_an_error():

@@ -18,6 +18,7 @@ from angcal.benchmark.real_figures import PANELS
 from angcal.benchmark.real_tables import coverage, excess, lost_cells
 from angcal.cli import main
 from angcal.reproduce.runner import read_tables, run_experiment
+from angcal.reproduce.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_experiment import TOY
@@ -138,7 +139,7 @@ def test_the_quick_run_leaves_tables_and_pictures(quick):
     ranks = (quick / "ranks.md").read_text()
     assert f"Is {TUNED} first?" in ranks
     assert "Nemenyi" in ranks
-    assert "8 of 8 trials done; 3 cells of 2 datasets" in ranks
+    assert "16 of 16 trials done; 3 cells of 2 datasets" in ranks
     losses = (quick / "log-loss.md").read_text()
     assert "malignant against benign" in losses
     assert "christine" in losses
@@ -160,17 +161,17 @@ def test_failures_and_missing_packages_are_told(quick):
     frames["splits"] = frames["splits"].assign(missing="netcal; betacal")
     told = coverage(frames, QUICK)
     assert "x failed 1 times, first with “Bad: luck”" in told
-    assert "netcal (8 trials), betacal (8 trials)" in told
+    assert "netcal (16 trials), betacal (16 trials)" in told
 
 
 def test_a_part_of_the_datasets_can_be_run_first(quick, tmp_path, capsys):
     arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
     assert main([*arguments, "--datasets", "breast_cancer"]) == 0
-    assert "4 of 8 trials done" in capsys.readouterr().out
+    assert "8 of 16 trials done" in capsys.readouterr().out
     with (tmp_path / "real-splits.csv").open(newline="") as file:
         assert {row["dataset"] for row in csv.DictReader(file)} == {"breast_cancer"}
     assert main(arguments) == 0
-    assert "8 of 8 trials done" in capsys.readouterr().out
+    assert "16 of 16 trials done" in capsys.readouterr().out
     one, other = (read_tables(REAL, QUICK, folder)[""] for folder in (quick, tmp_path))
     pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
 
@@ -180,6 +181,46 @@ def test_only_some_trials_now(tmp_path):
     assert set(read_tables(TOY, TOY.quick, tmp_path)[""]["trial"]) == {0, 2, 4, 6, 8, 10}
     run_experiment(TOY, TOY.quick, tmp_path)
     assert set(read_tables(TOY, TOY.quick, tmp_path)[""]["trial"]) == set(range(12))
+
+
+def test_one_side_can_be_run_again(quick, tmp_path, capsys):
+    for path in quick.glob("real*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    before = read_tables(REAL, QUICK, tmp_path)
+    arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
+    assert main([*arguments, "--side", "angcal", "--fresh"]) == 0
+    after = read_tables(REAL, QUICK, tmp_path)
+    own = before[""]["method"].isin([TUNED, DEFAULT])
+    pd.testing.assert_frame_equal(before[""][~own], after[""][~own])
+    pd.testing.assert_frame_equal(
+        before[""][own].drop(columns="seconds"), after[""][own].drop(columns="seconds")
+    )
+    assert not np.array_equal(before[""]["seconds"][own], after[""]["seconds"][own])
+
+
+def test_splits_of_one_side_alone_are_not_compared(quick):
+    frames = dict(read_tables(REAL, QUICK, quick))
+    splits = frames["splits"]
+    lonely = (splits["split"] == 1) & (splits["side"] == "angcal")
+    frames["splits"] = splits[~lonely]
+    frames[""] = frames[""][~frames[""]["trial"].isin(splits["trial"][lonely])]
+    assert set(compare.joined(frames)["split"]) == {0}
+
+
+def test_trials_are_forgotten_for_good(tmp_path):
+    run_experiment(TOY, TOY.quick, tmp_path)
+    before = read_tables(TOY, TOY.quick, tmp_path)[""]
+    store = Store(tmp_path, TOY, TOY.quick)
+    with store.opened():
+        store.forget([3, 5])
+        assert store.pending == [3, 5]
+    with Store(tmp_path, TOY, TOY.quick).opened() as again:
+        assert again.pending == [3, 5]
+    run_experiment(TOY, TOY.quick, tmp_path, fresh=True, only=lambda trial: trial["number"] == 7)
+    with Store(tmp_path, TOY, TOY.quick).opened() as again:
+        assert again.pending == [3, 5]
+    run_experiment(TOY, TOY.quick, tmp_path)
+    pd.testing.assert_frame_equal(before, read_tables(TOY, TOY.quick, tmp_path)[""])
 
 
 def test_unknown_datasets_are_named(capsys, tmp_path):

@@ -19,8 +19,9 @@ DESCRIPTION = """\
 Compare angcal's classifiers with those of scikit-learn, probmetrics, netcal, venn-abers and
 betacal. "real": binary tasks with real labels from every labelled dataset of angcal.datasets that
 is in ANGCAL_DATA, in the cache, or packaged with scikit-learn. A run that was stopped goes on where
-it was. "several": three and more classes, simulated and real. --quick takes scikit-learn's
-packaged data and needs neither web nor ANGCAL_DATA.
+it was; --fresh runs again what --datasets and --side name. "several": three and more classes,
+simulated and real. --quick takes scikit-learn's packaged data and needs neither web nor
+ANGCAL_DATA.
 """
 
 
@@ -34,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DATASET",
         help="run trials of these only, now; tables and pictures show all that was ever run",
+    )
+    parser.add_argument(
+        "--side",
+        choices=("angcal", "peers"),
+        help="run the trials of angcal's methods only, or those of the others (real only)",
     )
     add_run_arguments(parser, FULL_FOLDER, QUICK_FOLDER)
 
@@ -61,7 +67,11 @@ def execute(options: argparse.Namespace) -> int:
         return 1
     announce_missing_peers()
     folder = QUICK_FOLDER if options.quick else FULL_FOLDER
-    return carry_out([LOSSES, RANKS], options, folder, lambda trial: trial["dataset"] in chosen)
+
+    def wanted(trial: Trial) -> bool:
+        return trial["dataset"] in chosen and options.side in (None, trial["side"])
+
+    return carry_out([LOSSES, RANKS], options, folder, wanted)
 
 
 def _several(options: argparse.Namespace) -> int:

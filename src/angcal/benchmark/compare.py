@@ -36,8 +36,12 @@ SIGNIFICANCE = 0.05
 
 
 def joined(frames: Frames) -> pd.DataFrame:
-    """Rows of the methods, each with the columns of its split."""
-    return frames[""].merge(frames["splits"], on="trial", validate="many_to_one")
+    """Rows of the methods, each with the columns of its split, where both sides were run."""
+    splits = frames["splits"]
+    sides = splits.groupby([*CELL, "split"])["side"].transform("nunique")
+    return frames[""].merge(
+        splits[sides == splits["side"].nunique()], on="trial", validate="many_to_one"
+    )
 
 
 def by_method(rows: pd.DataFrame, metric: str) -> pd.DataFrame:

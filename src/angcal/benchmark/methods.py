@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from inspect import signature
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import train_test_split
 
 from angcal._typing import Floats, Matrix
-from angcal.benchmark.watching import Watched, watched
+from angcal.benchmark.remembered import Memory, Remembered
 from angcal.estimators import AngularCalibratedClassifier, AngularLogisticRegressionCV
 
 FOLDS = 5
@@ -44,7 +44,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The n labelled rows of a trial; models that several methods start from are fitted once.
+    """The n labelled rows of a trial; what several methods fit to the same rows is fitted once.
 
     Parameters
     ----------
@@ -53,32 +53,30 @@ class Training:
         Draws the holdout, and the folds that are drawn.
     n_penalties : int
         Values of C among which tuned methods choose.
+    memory : Memory
+        What was fitted for other methods.
     """
 
     X: Matrix
     y: NDArray[np.int64]
     seed: int
     n_penalties: int
-    _kept: dict[Any, Any] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Numbers of the rows for the model, and of the quarter that is held out."""
-        if "parts" not in self._kept:
-            self._kept["parts"] = train_test_split(
-                np.arange(len(self.y)),
-                test_size=HOLDOUT_SHARE,
-                stratify=self.y,
-                random_state=self.seed,
-            )
-        return self._kept["parts"]
+        return train_test_split(
+            np.arange(len(self.y)),
+            test_size=HOLDOUT_SHARE,
+            stratify=self.y,
+            random_state=self.seed,
+        )
 
-    def reduced_model(self, base: Base) -> Watched:
-        """A model of all rows but the holdout, and what it took."""
-        if base not in self._kept:
-            kept, _ = self.parts
-            self._kept[base] = watched(lambda: self.model(base).fit(self.X[kept], self.y[kept]))
-        return self._kept[base]
+    def reduced_model(self, base: Base) -> Any:
+        """A model of all rows but the holdout."""
+        kept, _ = self.parts
+        return self.memory.fitted(self.model(base), self.X[kept], self.y[kept])
 
     def model(self, base: Base) -> Any:
         """An unfitted logistic regression, C = 1 or chosen by cross-validated log-loss."""
@@ -161,7 +159,8 @@ def positive(model: Any) -> Predict:
 
 
 def chosen_C(model: Any) -> float:
-    """C of a fitted LogisticRegression or LogisticRegressionCV."""
+    """C of a fitted LogisticRegression or LogisticRegressionCV, remembered or not."""
+    model = getattr(model, "model_", model)
     return float(np.ravel(model.C_ if hasattr(model, "C_") else model.C)[0])
 
 
@@ -176,14 +175,14 @@ def _angcal_tuned(training: Training) -> Fitted:
 
 
 def _logistic(training: Training, base: Base) -> Fitted:
-    model = training.model(base).fit(training.X, training.y)
+    model = training.memory.fitted(training.model(base), training.X, training.y)
     return Fitted(positive(model), chosen_C(model))
 
 
 def _cross_calibrated(training: Training, method: str, ensemble: bool, base: Base) -> Fitted:
-    model = CalibratedClassifierCV(
-        training.model(base), method=method, cv=FOLDS, ensemble=ensemble
-    ).fit(training.X, training.y)
+    base_model = Remembered(training.model(base), training.memory)
+    model = CalibratedClassifierCV(base_model, method=method, cv=FOLDS, ensemble=ensemble)
+    model.fit(training.X, training.y)
     return Fitted(positive(model), chosen_C(model.calibrated_classifiers_[0].estimator))
 
 

@@ -99,7 +99,7 @@ CALIBRATORS = (
 
 
 def _on_holdout(training: Training, calibrator: Calibrator, base: Base) -> Fitted:
-    model = training.reduced_model(base).value
+    model = training.reduced_model(base)
     _, held = training.parts
     predict = positive(model)
     calibrate = calibrator.fit(predict(training.X[held]), training.y[held])

@@ -1,6 +1,7 @@
 r"""``angcal benchmark real``: every method on the same labelled rows of every real task.
 
-A trial is (dataset, n/d, split). Each method is fitted to the n rows and judged on the test rows by
+A trial is (dataset, n/d, split, side), a side being angcal's methods or the peers. Each method is
+fitted to the n rows and judged on the test rows by
 
 .. math::
     \text{log-loss} = -\mathrm{mean} \log p_\varepsilon(y), \qquad
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from angcal._typing import Floats
-from angcal.benchmark.methods import Method, Training
+from angcal.benchmark.methods import OWN, Method, Training
 from angcal.benchmark.peers import METHODS, missing_packages
 from angcal.benchmark.tasks import (
     Limits,
@@ -33,12 +34,14 @@ from angcal.benchmark.tasks import (
     seed_from,
     training_rows,
 )
-from angcal.benchmark.watching import Watched, watched
+from angcal.benchmark.watching import watched
 from angcal.datasets import CATALOGUE
 from angcal.metrics import brier_score, expected_calibration_error, log_loss, smooth_ece
 from angcal.reproduce.experiment import Cell, Experiment, Row, Tables, Trial
 from angcal.reproduce.runner import trial_generator
 
+SIDES = ("angcal", "peers")
+OWN_NAMES = tuple(method.name for method in OWN)
 N_BINS = 15
 CLIP = 1e-6
 SIGNIFICANT_DIGITS = 5
@@ -50,6 +53,7 @@ SPLIT_COLUMNS = (
     "dataset",
     "ratio",
     "split",
+    "side",
     "n",
     "d",
     "n_test",
@@ -122,12 +126,17 @@ QUICK = RealSettings(
 
 
 def trials(settings: RealSettings) -> list[dict[str, Any]]:
-    """Split 0 of every dataset and size comes first: a run that is stopped has seen them all."""
+    """Split 0 of every dataset and size comes first: a run that is stopped has seen them all.
+
+    angcal's methods and the peers have trials of their own, so that angcal's can be run again when
+    they have changed.
+    """
     return [
-        {"dataset": dataset, "ratio": ratio, "split": split}
+        {"dataset": dataset, "ratio": ratio, "split": split, "side": side}
         for split in range(settings.splits)
         for dataset in settings.datasets
         for ratio in settings.ratios
+        for side in SIDES
     ]
 
 
@@ -145,8 +154,8 @@ class Outcome:
 
 
 def attempt(method: Method, training: Training, X_test: Any) -> Outcome:
-    """Fit and predict; each method pays in full for the model that it shares with others."""
-    shared = training.reduced_model(method.reduced) if method.reduced else Watched(None, 0.0, 0)
+    """Fit and predict; each method pays in full for the models that it shares with others."""
+    training.memory.bill()  # what a method that failed has left unpaid
 
     def fit_and_predict() -> tuple[Floats, float]:
         fitted = method.fit(training)
@@ -154,7 +163,8 @@ def attempt(method: Method, training: Training, X_test: Any) -> Outcome:
 
     found = watched(fit_and_predict)
     p, C = found.value
-    return Outcome(checked(p), C, shared.seconds + found.seconds, shared.warnings + found.warnings)
+    seconds, doubts = training.memory.bill()
+    return Outcome(checked(p), C, found.seconds + seconds, found.warnings + doubts)
 
 
 def checked(p: Floats) -> Floats:
@@ -193,22 +203,26 @@ def measured(outcome: Outcome, y: NDArray[np.int64]) -> dict[str, Cell]:
 # -- one trial -------------------------------------------------------------------------------
 
 
-def applicable(settings: RealSettings, n: int, d: int) -> list[Method]:
-    """Methods whose package is there and that the size does not rule out."""
+def applicable(settings: RealSettings, n: int, d: int, side: str) -> list[Method]:
+    """Methods of one side whose package is there and that the size does not rule out."""
     return [
         method
         for method in METHODS.values()
-        if not method.missing() and not (method.costly and n * d > settings.costly_entries)
+        if (method.name in OWN_NAMES) == (side == "angcal")
+        and not method.missing()
+        and not (method.costly and n * d > settings.costly_entries)
     ]
 
 
-def run_methods(settings: RealSettings, split: Split, seed: int) -> tuple[list[Row], list[Row]]:
+def run_methods(
+    settings: RealSettings, split: Split, seed: int, side: str
+) -> tuple[list[Row], list[Row]]:
     """A row for each method that gave probabilities, and one for each that failed."""
     n, d = split.X_train.shape
     training = Training(split.X_train, split.y_train, seed, settings.n_penalties)
     rows: list[Row] = []
     failures: list[Row] = []
-    for method in applicable(settings, n, d):
+    for method in applicable(settings, n, d, side):
         try:
             outcome = attempt(method, training, split.X_test)
         # One method of one trial must not end a run of hours; the summary counts what failed.
@@ -221,7 +235,7 @@ def run_methods(settings: RealSettings, split: Split, seed: int) -> tuple[list[R
 
 
 def run_trial(settings: RealSettings, trial: Trial) -> Tables:
-    """Every method on one split of one task at one size, or the reason why there is none."""
+    """The methods of one side on one split of one task at one size, or why there are none."""
     task = load_task(trial["dataset"])
     about: dict[str, Cell] = {
         **trial,
@@ -239,7 +253,7 @@ def run_trial(settings: RealSettings, trial: Trial) -> Tables:
     labels = ("real", trial["dataset"], trial["ratio"], trial["split"])
     rng = trial_generator(settings.seed, *labels)
     split = draw_split(task, n, settings.max_test, rng)
-    rows, failures = run_methods(settings, split, seed_from(rng))
+    rows, failures = run_methods(settings, split, seed_from(rng), trial["side"])
     about |= {"n": n, "n_test": len(split.y_test)}
     return {"": rows, "splits": [about], "failures": failures}
 

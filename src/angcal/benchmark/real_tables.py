@@ -20,7 +20,7 @@ from angcal.benchmark.compare import (
 )
 from angcal.benchmark.methods import DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
-from angcal.benchmark.real import LABELLED, RealSettings
+from angcal.benchmark.real import LABELLED, RealSettings, trials
 from angcal.datasets import CATALOGUE
 from angcal.reproduce.experiment import Frames
 from angcal.reproduce.tables import NOTHING, markdown, with_error, yes_or_no
@@ -61,7 +61,7 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
     """What has been run, what could not be, and what failed."""
     splits, failures = frames["splits"], frames["failures"]
     run = splits[splits["not_run"] == ""]
-    total = len(settings.datasets) * len(settings.ratios) * settings.splits
+    total = len(trials(settings))
     lines = [
         f"{len(splits)} of {total} trials done; {run.groupby(CELL).ngroups} cells of "
         f"{run['dataset'].nunique()} datasets, up to {settings.splits} splits each."

@@ -55,7 +55,9 @@ def add_run_arguments(parser: argparse.ArgumentParser, full: Path, quick: Path) 
         help=f"folder of the files (default: {full}, or {quick} with --quick)",
     )
     parser.add_argument("--seed", type=seed, help="another seed than the committed one")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier rows and start over")
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget earlier rows of what is run and start over"
+    )
 
 
 def _jobs(text: str) -> int:

@@ -41,13 +41,15 @@ def run_experiment(
     jobs : int
         Processes, as in joblib; -1 is one per core.
     fresh : bool
-        Delete earlier rows first.
+        Delete earlier rows of the trials that are run now.
     only : callable, optional
-        Which of the undone trials to run now; the others stay undone. All by default.
+        Which of the undone trials to run now; the others stay as they are. All by default.
     """
     store = Store(folder, experiment, settings)
     trials = experiment.trials(settings)
-    with store.opened(fresh=fresh):
+    with store.opened(fresh=fresh and only is None):
+        if fresh and only is not None:
+            store.forget([index for index, trial in enumerate(trials) if only(trial)])
         undone = store.pending
         pending = [index for index in undone if only is None or only(trials[index])]
         if not pending:

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -138,6 +138,17 @@ class Store:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._added = True
+
+    def forget(self, indices: Iterable[int]) -> None:
+        """Delete finished trials, so that they are pending again; the others stay."""
+        forgotten = set(indices) & self._done.keys()
+        if not forgotten:
+            return
+        for index in forgotten:
+            del self._done[index]
+        # The files first: a kill in between brings forgotten trials back, but loses no other.
+        self._write_csv()
+        self._file.truncate(0)
 
     def _sweep(self, fresh: bool) -> None:
         """Delete what a kill has left half-written; everything, for a fresh start."""
