@@ -66,7 +66,7 @@ def digest(X: Any, y: Any) -> bytes:
     parts = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
     mark = hashlib.blake2b(repr(np.shape(X)).encode())
     for part in (*parts, y):
-        mark.update(memoryview(np.ascontiguousarray(part)).cast("B"))
+        mark.update(np.ascontiguousarray(part).data)
     return mark.digest()
 
 
