@@ -98,9 +98,20 @@ def test_methods_without_a_value_somewhere_are_ranked_where_they_have_one():
     values["costly"] = [0.0, 0.0, np.nan, np.nan, 0.9, 0.9, np.nan, np.nan]
     means = compare.cell_means(values)
     assert "costly" not in compare.everywhere(means)
-    small = compare.where_run(means, "costly")
-    assert list(small.index) == [("a", 1.0), ("b", 1.0)]
-    assert "costly" in small
+    assert "costly" in compare.everywhere(means.dropna())
+    assert list(means.dropna().index) == [("a", 1.0), ("b", 1.0)]
+
+
+def test_a_method_run_on_the_harder_splits_is_not_blamed_for_them():
+    values = toy_values()
+    # 0.05 above the average of the three on the one split of each cell on which it was run.
+    typical = values.mean(axis=1)
+    values["costly"] = (typical + 0.05).where(values.index.get_level_values("split") == 1)
+    means = compare.cell_means(values)
+    expected = typical.groupby(level=compare.CELL, sort=False).mean() + 0.05
+    np.testing.assert_allclose(means["costly"], expected, atol=1e-12)
+    plain = toy_values().groupby(level=compare.CELL, sort=False).mean()
+    np.testing.assert_allclose(means[list(plain)], plain, atol=1e-12)
 
 
 def test_excess_and_lost_cells():

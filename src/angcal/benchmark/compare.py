@@ -50,18 +50,20 @@ def by_method(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def cell_means(values: pd.DataFrame) -> pd.DataFrame:
-    """Means over the splits of each cell on which a method gave probabilities; NaN for none."""
-    return values.groupby(level=CELL, sort=False).mean()
+    """Means over the splits of each cell; NaN where a method gave no probabilities on any.
+
+    Some splits are harder than others. A method that was run on a part of them gets its mean
+    difference there from the average of the methods that were run on all, plus the mean of that
+    average over all splits.
+    """
+    typical = values.dropna(axis=1).mean(axis=1).fillna(0.0)
+    gaps_to_typical = values.sub(typical, axis=0).groupby(level=CELL, sort=False).mean()
+    return gaps_to_typical.add(typical.groupby(level=CELL, sort=False).mean(), axis=0)
 
 
 def everywhere(means: pd.DataFrame) -> pd.DataFrame:
     """The methods that have a value in every cell."""
     return means.dropna(axis=1)
-
-
-def where_run(means: pd.DataFrame, method: str) -> pd.DataFrame:
-    """The cells in which a method has a value, and the methods that all have one there."""
-    return everywhere(means[means[method].notna()])
 
 
 def dataset_ranks(means: pd.DataFrame) -> pd.DataFrame:

@@ -83,6 +83,8 @@ class RealSettings:
         Values of C among which tuned methods choose.
     costly_entries : int
         Entries n·d beyond which costly methods are left out.
+    costly_splits : int
+        Splits from which on they are left out.
     max_train, max_test, max_columns : int
         As in `Limits`.
     """
@@ -92,6 +94,7 @@ class RealSettings:
     splits: int
     n_penalties: int
     costly_entries: int
+    costly_splits: int
     max_train: int
     max_test: int
     max_columns: int
@@ -109,6 +112,7 @@ FULL = RealSettings(
     splits=20,
     n_penalties=20,
     costly_entries=500_000,
+    costly_splits=5,
     max_train=4000,
     max_test=10_000,
     max_columns=3200,
@@ -119,6 +123,7 @@ QUICK = RealSettings(
     splits=2,
     n_penalties=5,
     costly_entries=5_000,
+    costly_splits=1,
     max_train=200,
     max_test=500,
     max_columns=3200,
@@ -203,26 +208,27 @@ def measured(outcome: Outcome, y: NDArray[np.int64]) -> dict[str, Cell]:
 # -- one trial -------------------------------------------------------------------------------
 
 
-def applicable(settings: RealSettings, n: int, d: int, side: str) -> list[Method]:
-    """Methods of one side whose package is there and that the size does not rule out."""
+def applicable(settings: RealSettings, trial: Trial, entries: int) -> list[Method]:
+    """Methods of one side whose package is there and that are not too costly."""
+    affordable = entries <= settings.costly_entries and trial["split"] < settings.costly_splits
     return [
         method
         for method in METHODS.values()
-        if (method.name in OWN_NAMES) == (side == "angcal")
+        if (method.name in OWN_NAMES) == (trial["side"] == "angcal")
         and not method.missing()
-        and not (method.costly and n * d > settings.costly_entries)
+        and (affordable or not method.costly)
     ]
 
 
 def run_methods(
-    settings: RealSettings, split: Split, seed: int, side: str
+    settings: RealSettings, trial: Trial, split: Split, seed: int
 ) -> tuple[list[Row], list[Row]]:
     """A row for each method that gave probabilities, and one for each that failed."""
     n, d = split.X_train.shape
     training = Training(split.X_train, split.y_train, seed, settings.n_penalties)
     rows: list[Row] = []
     failures: list[Row] = []
-    for method in applicable(settings, n, d, side):
+    for method in applicable(settings, trial, n * d):
         try:
             outcome = attempt(method, training, split.X_test)
         # One method of one trial must not end a run of hours; the summary counts what failed.
@@ -253,7 +259,7 @@ def run_trial(settings: RealSettings, trial: Trial) -> Tables:
     labels = ("real", trial["dataset"], trial["ratio"], trial["split"])
     rng = trial_generator(settings.seed, *labels)
     split = draw_split(task, n, settings.max_test, rng)
-    rows, failures = run_methods(settings, split, seed_from(rng), trial["side"])
+    rows, failures = run_methods(settings, trial, split, seed_from(rng))
     about |= {"n": n, "n_test": len(split.y_test)}
     return {"": rows, "splits": [about], "failures": failures}
 

@@ -16,7 +16,6 @@ from angcal.benchmark.compare import (
     gaps,
     joined,
     ranking,
-    where_run,
 )
 from angcal.benchmark.methods import DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
@@ -50,7 +49,7 @@ def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
         coverage(frames, settings),
         "Mean rank over all cells, a cell being a task at one size (1 is best):",
         *_ranked(rows, everywhere(means), settings),
-        *_costly(rows, means, settings),
+        *_costly(rows, settings),
         *(part for own in (TUNED, DEFAULT) for part in _duels(rows, own)),
         _remarks(settings),
     ]
@@ -128,16 +127,19 @@ def _claim(found: Ranking, settings: RealSettings) -> str:
     )
 
 
-def _costly(rows: pd.DataFrame, means: pd.DataFrame, settings: RealSettings) -> list[str]:
-    """The ranks once more over the cells in which the costly methods were run as well."""
-    costly = [name for name in means if METHODS[name].costly and means[name].isna().any()]
+def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The ranks once more over the cells and splits in which the costly methods were run."""
+    values = by_method(rows, "log_loss")
+    costly = [name for name in values if METHODS[name].costly and values[name].isna().any()]
     if not costly:
         return []
     title = (
-        f"The same over the cells with n·d up to {settings.costly_entries:,}, where "
-        f"{' and '.join(costly)} were run as well:"
+        f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
+        f"{settings.costly_splits} splits, where {' and '.join(costly)} were run as well:"
     )
-    return [title, *_ranked(rows, where_run(means, costly[0]), settings)]
+    inside = values[costly[0]].notna()
+    kept = rows.set_index([*CELL, "split"]).loc[values.index[inside]].reset_index()
+    return [title, *_ranked(kept, everywhere(cell_means(values[inside])), settings)]
 
 
 def _duels(rows: pd.DataFrame, own: str) -> list[str]:
