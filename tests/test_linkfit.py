@@ -11,7 +11,7 @@ from angcal.angle import given_angle, make_angle
 from angcal.linkfit import (
     NOISE_LEVELS,
     LinkEstimate,
-    _Problem,
+    LinkProblem,
     _tabulate,
     estimate_link,
     fisher_scoring,
@@ -192,7 +192,7 @@ def test_a_common_factor_on_the_weights_changes_nothing():
 def test_the_gradient_is_that_of_the_loss(noise, family, known):
     scores, labels = labelled(60, 0.6, Logit(3.0, 1.0))
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=60)
-    problem = _Problem(family, bin_scores(scores, labels, weights), known)
+    problem = LinkProblem(family, bin_scores(scores, labels, weights), known)
     for theta in ([1.0, 0.5], [-2.0, 0.1], [0.3, -1.5]):
         gradient, differences = differences_of(lambda t: problem.at_noise(t, noise), theta)
         assert_allclose(gradient, differences, atol=1e-6 * np.linalg.norm(gradient))
@@ -202,7 +202,7 @@ def test_the_gradient_is_that_of_the_loss(noise, family, known):
 @pytest.mark.parametrize("cosine", [0.0, 0.6, -0.3, 1.0])
 def test_the_gradient_at_a_given_cosine_is_that_of_the_loss(family, cosine):
     scores, labels = labelled(60, 0.6, Logit(3.0, 1.0))
-    problem = _Problem(family, bin_scores(scores, labels, np.ones(60)), None)
+    problem = LinkProblem(family, bin_scores(scores, labels, np.ones(60)), None)
     for theta in ([1.0, 0.5], [-2.0, 0.1], [0.3, -1.5]):
         gradient, differences = differences_of(
             lambda t: problem.at_cosine(t, cosine, family.mixture), theta

@@ -42,7 +42,9 @@ def fitted():
 def test_the_table_answers_for_the_formula(fitted):
     model = fitted["angular"]
     s = model.scale_.standardise(NEW @ model.coef_[0] + model.intercept_[0])
-    exact = angular_probability(model.link_, model.angle_.cosine, s)
+    exact = sum(
+        part.weight * angular_probability(part.link, part.cosine, s) for part in model.curve_.parts
+    )
     p = model.predict_proba(NEW)
     assert model.curve_.table_error <= 1e-9
     assert np.abs(p[:, 1] - exact).max() <= model.curve_.table_error

@@ -18,7 +18,9 @@ from angcal.covariance import ScoreScale
 from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
 from angcal.prediction import (
     LARGEST_TABLE_ERROR,
+    AveragedCurve,
     CalibratedCurve,
+    CurvePart,
     CurveTable,
     angular_probability,
 )
@@ -174,15 +176,75 @@ def test_without_a_proof_the_formula_is_evaluated(link, cosine):
     assert_array_equal(made.predict(u), formula(made, u))
 
 
+def one(link, cosine):
+    return CurveTable.build([CurvePart(1.0, link, cosine)])
+
+
 def test_steepness_decides_how_far_a_table_reaches():
-    reaches = [CurveTable.build(Logit(scale), 1.0).reach for scale in (1.0, 30.0, 50.0, 75.0)]
+    reaches = [one(Logit(scale), 1.0).reach for scale in (1.0, 30.0, 50.0, 75.0)]
     assert reaches[0] == pytest.approx(12.0)
     assert np.all(np.diff(reaches) <= 0)
     assert reaches[-1] >= SMALLEST_REACH
-    assert CurveTable.build(Logit(75.0), 1.0).cells <= MOST_CELLS
-    assert CurveTable.build(Logit(90.0), 1.0) is None
+    assert one(Logit(75.0), 1.0).cells <= MOST_CELLS
+    assert one(Logit(90.0), 1.0) is None
     # A little noise rounds the same link off.
-    assert CurveTable.build(Logit(90.0), 0.99) is not None
+    assert one(Logit(90.0), 0.99) is not None
+
+
+# ------------------------------------------------------------------ averages of curves
+
+
+def average(*parts):
+    weights = np.array([weight for weight, _, _ in parts])
+    shares = weights / weights.sum()
+    return AveragedCurve(
+        tuple(CurvePart(w, link, c) for w, (_, link, c) in zip(shares, parts, strict=True)), SCALE
+    )
+
+
+AVERAGES = [
+    average((1.0, Logit(3.0, 1.0), 0.6)),
+    average((1.0, Logit(3.0, 1.0), 0.6), (2.0, Logit(0.3, -2.0), 0.1)),
+    average((1.0, Logit(60.0, 5.0), 0.95), (1e-3, Logit(2.0), 1.0), (1.0, Logit(8.0), -0.4)),
+    average((1.0, Probit(2.0, 0.5), 0.2), (3.0, Probit(40.0), 0.99)),
+    average((1.0, Cauchit(2.0, -0.5), 0.2), (3.0, ComplementaryLogLog(1.5), 0.7)),
+]
+
+
+@pytest.mark.parametrize("made", AVERAGES, ids=range(len(AVERAGES)))
+def test_the_table_of_an_average_keeps_its_bound(made):
+    u = scores_between_nodes(made)
+    s = made.scale.standardise(u)
+    exact = sum(p.weight * angular_probability(p.link, p.cosine, s) for p in made.parts)
+    assert made.table_error <= LARGEST_TABLE_ERROR
+    assert np.abs(made.predict(u) - exact).max() <= made.table_error
+    far = SCALE.center + SCALE.norm * np.array([-40.0, 40.0])
+    s = made.scale.standardise(far)
+    exact = sum(p.weight * angular_probability(p.link, p.cosine, s) for p in made.parts)
+    assert_allclose(made.predict(far), exact, rtol=1e-14)
+
+
+def test_an_average_with_itself_is_the_curve():
+    made, parts = curve(Logit(3.0, 1.0), 0.6), 4 * [(1.0, Logit(3.0, 1.0), 0.6)]
+    u = scores_between_nodes(made)
+    assert_allclose(average(*parts).predict(u), made.predict(u), atol=2e-9)
+    # Equal parts need no finer table than one of them.
+    assert average(*parts).table.cells == made.table.cells
+
+
+def test_an_average_without_a_proof_is_evaluated():
+    made = average((1.0, Logit(3.0), 0.6), (1.0, Logit(150.0), 1.0))
+    assert made.table is None
+    p = made.predict(np.array([SCALE.center]))
+    assert_allclose(p, 0.5, atol=1e-12)
+
+
+def test_an_average_is_pickled_without_its_table():
+    made = AVERAGES[1]
+    fresh = pickle.dumps(AveragedCurve(made.parts, made.scale))
+    made.predict(np.zeros(3))
+    assert pickle.dumps(made) == fresh
+    assert pickle.loads(fresh) == made
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e4, 1e160])

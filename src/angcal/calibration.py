@@ -1,7 +1,8 @@
 r"""From observables to a calibrated curve: which angle, which link, and what if there is none.
 
 Known link: angle by the chosen method, then F(s) = E_Z σ(c·s + √(1−c²)Z).
-Unknown link: angle and link together (:mod:`angcal.linkfit`).
+Unknown link: angle and link together (:mod:`angcal.linkfit`), and the curve averaged over what the
+labels leave open of them (:mod:`angcal.link_posterior`).
 Nothing estimable: the prevalence, which is calibrated whatever the angle is, and a warning.
 """
 
@@ -40,10 +41,11 @@ from angcal.covariance import (
     score_scale,
 )
 from angcal.fitting import LinearFit
+from angcal.link_posterior import average_curves
 from angcal.linkfit import LinkEstimate, estimate_link
 from angcal.links import Link
 from angcal.observables import Observables
-from angcal.prediction import CalibratedCurve, ConstantCurve
+from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
 
 SMALLEST_CLASS = 3
 # Leave-one-out scores contradict a centre or a spread when they are this far from it.
@@ -88,7 +90,7 @@ class Calibration:
     angle: Angle
     link: Link
     scale: ScoreScale
-    curve: CalibratedCurve | ConstantCurve
+    curve: CalibratedCurve | AveragedCurve | ConstantCurve
 
 
 def calibrate(
@@ -111,8 +113,11 @@ def calibrate(
         return _fallback(fit.labels, case_weights, options, scale, reason)
     _warn_about_scores(observables, case_weights, scale)
     evidence = _Evidence(fit, observables, case_weights, scale, options)
-    angle, link = evidence.known_link() if options.link_known else evidence.unknown_link()
-    return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
+    if options.link_known:
+        angle, link = evidence.known_link()
+        return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
+    found = evidence.unknown_link()
+    return Calibration(found.angle, found.link, scale, evidence.averaged(found))
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:
@@ -177,6 +182,15 @@ def _fallback(
     return Calibration(angle, options.link, scale, ConstantCurve(prevalence))
 
 
+@dataclass(frozen=True)
+class _UnknownLink:
+    """The best angle and link, and the angle from elsewhere that they were fitted with."""
+
+    angle: Angle
+    link: Link
+    known: Angle | None
+
+
 @dataclass(frozen=True, eq=False)
 class _Evidence:
     """One fit's evidence about its angle, asked in different ways."""
@@ -201,13 +215,13 @@ class _Evidence:
             return observable, options.link
         return combine(observable, self._loo()), options.link
 
-    def unknown_link(self) -> tuple[Angle, Link]:
+    def unknown_link(self) -> _UnknownLink:
         """Angle and link together, by likelihood on leave-one-out scores."""
         options = self.options
         note = "scale and angle cannot be told apart by labels alone, only their curve can"
         if not isinstance(options.angle, str):
             given = given_angle(options.angle, options.confidence)
-            return given, self._estimate_link(given).link
+            return _UnknownLink(given, self._estimate_link(given).link, given)
         if options.angle != "loo":
             observable = self._observable_or_reason()
             if not isinstance(observable, str):
@@ -215,15 +229,25 @@ class _Evidence:
             note += f"; no observable angle: {observable}"
         return self._from_labels_alone(note)
 
+    def averaged(self, found: _UnknownLink) -> CalibratedCurve | AveragedCurve:
+        """The average over what the labels leave open, or the best curve where there is none."""
+        scores = self.scale.standardise(self.observables.calibration_scores)
+        parts = average_curves(
+            self.options.link, scores, self.fit.labels, self.case_weights, found.known
+        )
+        if not parts:
+            return CalibratedCurve(found.link, found.angle.cosine, self.scale)
+        return AveragedCurve(parts, self.scale)
+
     def _estimate_link(self, known: Angle | None) -> LinkEstimate:
         scores = self.scale.standardise(self.observables.calibration_scores)
         return estimate_link(self.options.link, scores, self.fit.labels, self.case_weights, known)
 
-    def _with_observable(self, observable: Angle) -> tuple[Angle, Link]:
+    def _with_observable(self, observable: Angle) -> _UnknownLink:
         """The link-free angle settles what labels cannot; "auto" lets the curve's shape pull it."""
         if self.options.angle == "observable":
             exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
-            return observable, self._estimate_link(exact).link
+            return _UnknownLink(observable, self._estimate_link(exact).link, exact)
         estimate = self._estimate_link(observable)
         angle = make_angle(
             estimate.cosine,
@@ -233,9 +257,9 @@ class _Evidence:
             f"{observable.reason}; link and angle fitted together",
             self.options.confidence,
         )
-        return angle, estimate.link
+        return _UnknownLink(angle, estimate.link, observable)
 
-    def _from_labels_alone(self, note: str) -> tuple[Angle, Link]:
+    def _from_labels_alone(self, note: str) -> _UnknownLink:
         """Joint fit without Σ⁻¹; the interval says how little it knows of the angle itself."""
         estimate = self._estimate_link(None)
         if estimate.cosine == 0:
@@ -265,7 +289,7 @@ class _Evidence:
             max(low - z * error, -1.0),
             min(high + z * error, 1.0),
         )
-        return replace(angle, interval=interval), estimate.link
+        return _UnknownLink(replace(angle, interval=interval), estimate.link, None)
 
     def _loo(self) -> Angle:
         return loo_angle(

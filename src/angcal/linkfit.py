@@ -105,7 +105,18 @@ def _tabulate(family: Link, noise: float) -> _Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class LinkProblem:
+    """Penalised likelihood of a family's parameters, given scores with labels.
+
+    Attributes
+    ----------
+    family : Link
+        With scale 1 and offset 0.
+    bins : BinnedScores
+    known : Angle or None
+        An angle from elsewhere.
+    """
+
     family: Link
     bins: BinnedScores
     known: Angle | None
@@ -151,11 +162,17 @@ class _Problem:
         return value + prior, gradient, information
 
     def at_cosine(
-        self, theta: Floats, cosine: float, mixture: ProbitMixture
+        self,
+        theta: Floats,
+        cosine: float,
+        mixture: ProbitMixture,
+        width: float = WIDE_LOG_SCALE_SD,
+        count_for: float = 1.0,
     ) -> tuple[float, Floats, Floats]:
         """Penalised loss of (log κ, β) at one cosine, its gradient and information.
 
-        ∂F/∂log κ = a·s·F_m + τ²·F_mm, by the heat equation.
+        ∂F/∂log κ = a·s·F_m + τ²·F_mm, by the heat equation. ``width`` is the prior's standard
+        deviation of log κ, and each label counts for so many.
         """
         scale = float(np.exp(theta[0]))
         slope, noise = scale * cosine, scale * np.sqrt(max(1.0 - cosine**2, 0.0))
@@ -163,10 +180,11 @@ class _Problem:
         p, dp, bend = mixture.smooth(part + theta[1], noise)
         columns = np.column_stack([part * dp + noise**2 * bend, dp])
         value, gradient, information = self.likelihood(p, columns)
-        off = (theta[0] - PRIOR_LOG_SCALE) / WIDE_LOG_SCALE_SD
-        gradient[0] += off / WIDE_LOG_SCALE_SD
-        information[0, 0] += 1.0 / WIDE_LOG_SCALE_SD**2
-        return value + 0.5 * off**2, gradient, information
+        gradient, information = count_for * gradient, count_for * information
+        off = (theta[0] - PRIOR_LOG_SCALE) / width
+        gradient[0] += off / width
+        information[0, 0] += 1.0 / width**2
+        return count_for * value + 0.5 * off**2, gradient, information
 
     def solve(
         self, noise: float, start: Floats, gain: float = SMALLEST_GAIN
@@ -274,7 +292,7 @@ def estimate_link(
     """
     weights = case_weights / np.mean(case_weights)
     base = family.with_parameters(1.0, 0.0)
-    problem = _Problem(base, bin_scores(standard_scores, labels, weights), known)
+    problem = LinkProblem(base, bin_scores(standard_scores, labels, weights), known)
     if known is not None and known.standard_error == 0:
         scale, offset = problem.solve_at(known.cosine)
         link = family.with_parameters(scale, offset)

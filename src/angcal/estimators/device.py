@@ -25,7 +25,7 @@ from angcal.losses import Logistic
 from angcal.newton import RidgeLogistic
 from angcal.observables import Observables, observables_from
 from angcal.penalties import Ridge
-from angcal.prediction import CalibratedCurve, ConstantCurve
+from angcal.prediction import ConstantCurve, TabulatedCurve
 
 BLOCK_ENTRIES = 1 << 28
 LARGEST_EXCESS = 10.0
@@ -150,7 +150,7 @@ def fit_tensor(X: Any, labels: Floats, weights: Floats, model: LogisticRegressio
     )
 
 
-def probabilities(curve: CalibratedCurve | ConstantCurve, scores: Any) -> Any:
+def probabilities(curve: TabulatedCurve | ConstantCurve, scores: Any) -> Any:
     """F(u) of scores on a device, from the curve's table; (n, 2) with the complement first."""
     xp = namespace_of(scores)
     positive = _positive(curve, scores, xp)
@@ -166,7 +166,7 @@ def classes_on_device(classes: np.ndarray, likely: Any) -> Any:
     return xp.where(likely, both[1], both[0])
 
 
-def _positive(curve: CalibratedCurve | ConstantCurve, scores: Any, xp: Any) -> Any:
+def _positive(curve: TabulatedCurve | ConstantCurve, scores: Any, xp: Any) -> Any:
     if isinstance(curve, ConstantCurve):
         return xp.zeros_like(scores) + curve.prevalence
     table, scale = curve.table, curve.scale

@@ -31,7 +31,7 @@ from angcal.arrays import on_host, placed_like, product
 from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
 from angcal.estimators.targets import encode_binary, encode_several
 from angcal.fitting import LinearFit, check_separable, minimize
-from angcal.prediction import CalibratedCurve, ConstantCurve
+from angcal.prediction import ConstantCurve, TabulatedCurve
 from angcal.reading import LinearHead, read_fitted, unwrap
 from angcal.threads import side_pools_at_rest
 
@@ -250,7 +250,7 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
     def _probabilities_on_device(self, X: Any) -> Any:
         """As `predict_proba`, a tensor where X is one."""
         check_is_fitted(self, "curve_")
-        if self._takes_raw_rows() or not isinstance(self.curve_, CalibratedCurve | ConstantCurve):
+        if self._takes_raw_rows() or not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
             raise TypeError(
                 f"{type(self).__name__} with a pipeline or another curve than the angular one does "
                 "not take tensors; pass NumPy arrays."

@@ -2,7 +2,8 @@ r"""p = ½ + ½ Σ_k w_k erf(m/√(2(s_k² + τ²))), m = κ·c·(u − centre)/
 
 The logit and the probit are mixtures of probits, base(t) = Σ_k w_k Φ(t/s_k), so that their Gaussian
 smoothing has this closed form for every noise level τ = κ·√(1−c²). It is good to 3e-9 for the logit
-(`angcal.links.mixture`) at any score, however far out.
+(`angcal.links.mixture`) at any score, however far out. An average of such curves is a longer sum of
+the same kind.
 
 The score u = xᵀŵ + b̂ sums d products and m subtracts a centre, so both are computed in double
 precision; single precision would lose the sixth digit of p where scores are large. onnxruntime has
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from angcal.prediction import CalibratedCurve, ConstantCurve
+from angcal.prediction import ConstantCurve, TabulatedCurve
 
 
 class ExportError(ValueError):
@@ -61,15 +62,16 @@ def check_curve(curve: Any) -> None:
     """Refuse a curve that has no exact form in ONNX operations."""
     if isinstance(curve, ConstantCurve):
         return
-    if not isinstance(curve, CalibratedCurve):
+    if not isinstance(curve, TabulatedCurve):
         raise ExportError(
             f"A {type(curve).__name__} has no ONNX form yet; export an AngularCalibratedClassifier "
             "or AngularLogisticRegressionCV that was fitted on two classes."
         )
-    if curve.link.mixture is None:
+    link = curve.as_parts()[0].link
+    if link.mixture is None:
         raise ExportError(
-            f"The {curve.link.name} link has no ONNX form; fit with link=None (logit) or "
-            "link='probit', whose smoothing is a sum of error functions."
+            f"The {link.name} link has no ONNX form; fit with link=None (logit) or link='probit', "
+            "whose smoothing is a sum of error functions."
         )
 
 
@@ -81,7 +83,7 @@ def score(nodes: Nodes, rows: str, coef: Any, intercept: float) -> str:
     return nodes.add("Add", product, nodes.constant(np.array([float(intercept)])))
 
 
-def probability(nodes: Nodes, scores: str, curve: CalibratedCurve | ConstantCurve) -> str:
+def probability(nodes: Nodes, scores: str, curve: TabulatedCurve | ConstantCurve) -> str:
     """P(y = 1) of a column of scores, in double precision."""
     if isinstance(curve, ConstantCurve):
         return _constant(nodes, scores, curve.prevalence)
@@ -96,21 +98,28 @@ def _constant(nodes: Nodes, scores: str, prevalence: float) -> str:
     return nodes.add("ConstantOfShape", nodes.add("Shape", scores), value=value)
 
 
-def _mixture(nodes: Nodes, scores: str, curve: CalibratedCurve) -> str:
-    link, scale, cosine = curve.link, curve.scale, curve.cosine
-    if link.mixture is None:
-        raise ExportError(f"The {link.name} link is no mixture of probits.")
-    spread = link.scale * np.sqrt(max(1.0 - cosine * cosine, 0.0))
-    widened = np.hypot(link.mixture.widths, spread)
-    centred = nodes.add("Sub", scores, nodes.constant(np.array([scale.center])))
-    slope = nodes.constant(np.array([link.scale * cosine / scale.norm]))
-    mean = nodes.add(
-        "Add", nodes.add("Mul", centred, slope), nodes.constant(np.array([link.offset]))
-    )
+def _probits(curve: TabulatedCurve) -> tuple[Any, Any, Any]:
+    """(weights, slopes, offsets) of p = Σ_j weight_j·Φ(slope_j·(u − centre) + offset_j)."""
+    weights, slopes, offsets = [], [], []
+    for part in curve.as_parts():
+        link = part.link
+        if link.mixture is None:
+            raise ExportError(f"The {link.name} link is no mixture of probits.")
+        widened = np.hypot(link.mixture.widths, link.scale * part.sine)
+        weights.append(part.weight * link.mixture.weights)
+        slopes.append(link.scale * part.cosine / curve.scale.norm / widened)
+        offsets.append(link.offset / widened)
+    return np.concatenate(weights), np.concatenate(slopes), np.concatenate(offsets)
+
+
+def _mixture(nodes: Nodes, scores: str, curve: TabulatedCurve) -> str:
+    weights, slopes, offsets = _probits(curve)
+    centred = nodes.add("Sub", scores, nodes.constant(np.array([curve.scale.center])))
     # (n, 1) times (1, K): one column per probit of the mixture.
-    ratios = nodes.add("Mul", mean, nodes.constant(1.0 / (np.sqrt(2.0) * widened)[None, :]))
+    moved = nodes.add("Mul", centred, nodes.constant((slopes / np.sqrt(2.0))[None, :]))
+    ratios = nodes.add("Add", moved, nodes.constant((offsets / np.sqrt(2.0))[None, :]))
     values = nodes.add("Erf", nodes.add("Cast", ratios, to=nodes.single))
-    weights = nodes.constant(0.5 * link.mixture.weights[:, None])
+    weights = nodes.constant(0.5 * weights[:, None])
     half = nodes.add("MatMul", nodes.add("Cast", values, to=nodes.double), weights)
     shifted = nodes.add("Add", half, nodes.constant(np.array([0.5])))
     # Weights that sum to one but for rounding leave p a last digit below 0 or above 1.

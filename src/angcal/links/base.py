@@ -41,6 +41,8 @@ class Link(ABC):
     family: ClassVar[str] = "link"
     # What makes likelihoods in the noise level cheap, for families that are such mixtures.
     mixture: ClassVar[ProbitMixture | None] = None
+    # The same to the last digits, for tables of the curve.
+    fine_mixture: ClassVar[ProbitMixture | None] = None
 
     def __post_init__(self) -> None:
         """Reject parameters for which σ is not an increasing function of the signal."""

@@ -11,7 +11,12 @@ from scipy.special import expit, ndtr, voigt_profile
 
 from angcal._typing import Floats
 from angcal.links.base import Link, piecewise
-from angcal.links.mixture import LOGIT_MIXTURE, PROBIT_MIXTURE, ProbitMixture
+from angcal.links.mixture import (
+    FINE_LOGIT_MIXTURE,
+    LOGIT_MIXTURE,
+    PROBIT_MIXTURE,
+    ProbitMixture,
+)
 from angcal.links.quadrature import FixedRule, density_rule, noise_rule, normal_density
 
 
@@ -80,6 +85,7 @@ class Logit(DistributionLink):
 
     family: ClassVar[str] = "logit"
     mixture: ClassVar[ProbitMixture | None] = LOGIT_MIXTURE
+    fine_mixture: ClassVar[ProbitMixture | None] = FINE_LOGIT_MIXTURE
     # Poles at t = ±iπ; the mass outside [−37, 37] is below 2e-16.
     over_noise: ClassVar[FixedRule] = noise_rule(step=0.45)
     over_variable: ClassVar[FixedRule] = density_rule(logistic_density, -37.0, 37.0, step=0.46)
@@ -143,6 +149,7 @@ class Probit(Link):
 
     family: ClassVar[str] = "probit"
     mixture: ClassVar[ProbitMixture | None] = PROBIT_MIXTURE
+    fine_mixture: ClassVar[ProbitMixture | None] = PROBIT_MIXTURE
 
     def base(self, t: ArrayLike) -> Floats:
         """Φ(t)."""

@@ -8,7 +8,9 @@ of 2K·Z with Z standard normal and K of Kolmogorov's law, independent (Andrews 
 
 f the density of K. In log k that density falls off doubly exponentially on both sides and the
 integrand is analytic in a strip, so the trapezoidal rule converges exponentially: 16 nodes are good
-to 3e-9.
+to 3e-9, which is enough for likelihoods, and 28 to 1e-15. Far to the left the identity
+F(m) = exp(m + τ²/2)·F(−m − τ²) of the logistic link keeps the relative accuracy of small
+probabilities.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from scipy.special import ndtr
 from angcal._typing import Floats
 from angcal.links.quadrature import normal_density
 
-LOGIT_STEP = 0.2
-SMALLEST_WEIGHT = 1e-13
+LARGEST_SPREAD = 1e100
+"""Its square does not overflow, and no score is as far to the left as that."""
+# Step of log k, and its range.
+LOGIT_GRID, FINE_LOGIT_GRID = (0.2, -1.6, 1.4), (0.12, -1.8, 1.44)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,20 @@ class ProbitMixture:
         return value, slope, bend
 
 
+class LogisticMixture(ProbitMixture):
+    """A mixture for the logistic link, with its identity for the left tail."""
+
+    def value_and_slope(self, centre: Floats, spread: float) -> tuple[Floats, Floats]:
+        """F and ∂F/∂m, small ones to full relative accuracy."""
+        square = min(spread, LARGEST_SPREAD) ** 2
+        mirrored = -centre - square
+        far = mirrored > 0
+        value, slope = super().value_and_slope(np.where(far, mirrored, centre), spread)
+        # Where it is not far to the left, the factor is not used.
+        factor = np.exp(np.where(far, centre + 0.5 * square, 0.0))
+        return factor * value, np.where(far, factor * (value - slope), slope)
+
+
 def kolmogorov_density(k: Floats) -> Floats:
     """f(k) = 8k Σ_j (−1)^(j−1) j² exp(−2j²k²), by its theta transform where k is small."""
     j = np.arange(1, 60)[:, None]
@@ -65,12 +83,13 @@ def kolmogorov_density(k: Floats) -> Floats:
     return np.where(k > 0.5, 8.0 * k * alternating.sum(axis=0), by_theta)
 
 
-def _logit_mixture() -> ProbitMixture:
-    nodes = np.exp(LOGIT_STEP * np.arange(-15, 11))
-    weights = LOGIT_STEP * nodes * kolmogorov_density(nodes)
-    kept = weights > SMALLEST_WEIGHT
-    return ProbitMixture(weights[kept] / weights[kept].sum(), 2.0 * nodes[kept])
+def _logit_mixture(step: float, lowest: float, highest: float) -> tuple[Floats, Floats]:
+    """Weights and widths on a grid of log k."""
+    nodes = np.exp(step * np.arange(round(lowest / step), round(highest / step) + 1))
+    weights = step * nodes * kolmogorov_density(nodes)
+    return weights / weights.sum(), 2.0 * nodes
 
 
-LOGIT_MIXTURE = _logit_mixture()
+LOGIT_MIXTURE = ProbitMixture(*_logit_mixture(*LOGIT_GRID))
+FINE_LOGIT_MIXTURE = LogisticMixture(*_logit_mixture(*FINE_LOGIT_GRID))
 PROBIT_MIXTURE = ProbitMixture(np.ones(1), np.ones(1))

@@ -6,16 +6,19 @@ raw scores to probabilities.
 
 from __future__ import annotations
 
-from angcal.prediction.curves import CalibratedCurve, ConstantCurve
+from angcal.prediction.curves import AveragedCurve, CalibratedCurve, ConstantCurve, TabulatedCurve
 from angcal.prediction.predictor import TABLE_NODES, angular_probability, tabulated_probability
-from angcal.prediction.table import LARGEST_TABLE_ERROR, CurveTable
+from angcal.prediction.table import LARGEST_TABLE_ERROR, CurvePart, CurveTable
 
 __all__ = [
     "LARGEST_TABLE_ERROR",
     "TABLE_NODES",
+    "AveragedCurve",
     "CalibratedCurve",
     "ConstantCurve",
+    "CurvePart",
     "CurveTable",
+    "TabulatedCurve",
     "angular_probability",
     "tabulated_probability",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -12,41 +13,32 @@ from angcal._typing import Floats
 from angcal.covariance import ScoreScale
 from angcal.links import Link
 from angcal.prediction.predictor import angular_probability
-from angcal.prediction.table import CurveTable
+from angcal.prediction.table import CurvePart, CurveTable
 
 
-@dataclass(frozen=True)
-class CalibratedCurve:
-    """F(u) = E_Z σ(c·s + √(1−c²)·Z), s = (u − centre)/‖ŵ‖_Σ: four numbers and a link.
+class TabulatedCurve(ABC):
+    """Σ_k w_kF_k of raw scores, from a table that is made when the first scores come.
 
-    Scores are looked up in a table, made when the first ones come; its error is proven to be at
-    most 1e-9. Scores beyond its reach, and curves that have no such table, are evaluated by the
-    formula.
-
-    Examples
-    --------
-    >>> from angcal.links import ClippedLinear, Logit
-    >>> scale = ScoreScale(center=0.0, norm=2.0, source="covariance")
-    >>> CalibratedCurve(Logit(3.0), 0.6, scale).table_error < 1e-9
-    True
-    >>> CalibratedCurve(ClippedLinear(), 1.0, scale).table_error is None  # a kink, and no noise
-    True
+    The table's error is proven to be at most 1e-9. Scores beyond its reach, and curves that have no
+    such table, are evaluated by the formula.
     """
 
-    link: Link
-    cosine: float
     scale: ScoreScale
+
+    @abstractmethod
+    def as_parts(self) -> tuple[CurvePart, ...]:
+        """The curves that are averaged; one of weight 1 where none is."""
 
     def __getstate__(self) -> dict[str, Any]:
         # The table follows from the fields: a pickle need not carry it, and does not depend on
         # whether the curve was used before.
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     @cached_property
     def table(self) -> CurveTable | None:
         """The table of F, or None where none is proven to be good to 1e-9."""
         # Two threads that come first at once make equal tables, and either is kept.
-        table = CurveTable.build(self.link, self.cosine)
+        table = CurveTable.build(self.as_parts())
         return table if table is not None and table.suits(self.scale) else None
 
     @property
@@ -71,7 +63,59 @@ class CalibratedCurve:
         return p.reshape(u.shape)
 
     def _formula(self, u: Floats) -> Floats:
-        return angular_probability(self.link, self.cosine, self.scale.standardise(u))
+        s = self.scale.standardise(u)
+        first, *others = self.as_parts()
+        p = first.weight * angular_probability(first.link, first.cosine, s)
+        for part in others:
+            p = p + part.weight * angular_probability(part.link, part.cosine, s)
+        # Weights that sum to one but for rounding leave p a last digit above 1.
+        return np.minimum(p, 1.0)
+
+
+@dataclass(frozen=True)
+class CalibratedCurve(TabulatedCurve):
+    """F(u) = E_Z σ(c·s + √(1−c²)·Z), s = (u − centre)/‖ŵ‖_Σ: four numbers and a link.
+
+    Examples
+    --------
+    >>> from angcal.links import ClippedLinear, Logit
+    >>> scale = ScoreScale(center=0.0, norm=2.0, source="covariance")
+    >>> CalibratedCurve(Logit(3.0), 0.6, scale).table_error < 1e-9
+    True
+    >>> CalibratedCurve(ClippedLinear(), 1.0, scale).table_error is None  # a kink, and no noise
+    True
+    """
+
+    link: Link
+    cosine: float
+    scale: ScoreScale
+
+    def as_parts(self) -> tuple[CurvePart, ...]:
+        """The one curve, with all the weight."""
+        return (CurvePart(1.0, self.link, self.cosine),)
+
+
+@dataclass(frozen=True)
+class AveragedCurve(TabulatedCurve):
+    """F̄(u) = Σ_k w_k·E_Z σ_k(c_k·s + √(1−c_k²)·Z): an average over links and cosines.
+
+    What labels leave open of the link is averaged over (:mod:`angcal.link_posterior`).
+
+    Examples
+    --------
+    >>> from angcal.links import Logit
+    >>> scale = ScoreScale(center=0.0, norm=2.0, source="covariance")
+    >>> parts = CurvePart(0.5, Logit(2.0), 0.6), CurvePart(0.5, Logit(4.0, 1.0), 0.8)
+    >>> AveragedCurve(parts, scale).predict(np.zeros(1)).round(3)
+    array([0.575])
+    """
+
+    parts: tuple[CurvePart, ...]
+    scale: ScoreScale
+
+    def as_parts(self) -> tuple[CurvePart, ...]:
+        """All of them."""
+        return self.parts
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,16 @@ sup|F⁗| = (κ|c|)⁴·sup|G⁗|. Two bounds hold for sup|G⁗|, and the smalle
 - from the noise: base is the distribution function of some L, so G(v) = E Φ((v − L)/τ) and
   sup|G⁗| ≤ sup|φ‴|/τ⁴.
 
-**At the nodes.** Values and slopes come from ``Link.smooth`` and ``smooth_derivative``, good to
-ε = 1e-10. Hermite's weights on values are positive and sum to 1, those on slopes sum to at most
-h/4, so that their errors add at most ε·(1 + κ|c|h/4); h is kept below 2/(κ|c|).
+**At the nodes.** Values and slopes come from ``Link.smooth`` and ``smooth_derivative``, or from the
+closed form of a mixture of probits, good to ε = 1e-10. Hermite's weights on values are positive and
+sum to 1, those on slopes sum to at most h/4, so that their errors add at most ε·(1 + κ|c|h/4); h is
+kept below 2/(κ|c|).
 
 **Rounding.** With at most 2¹⁴ cells the position within a cell is known to 5e-12 of its width, and
 across a cell F moves by at most 1: 1e-11 covers it.
+
+**Averages.** A curve Σ_k w_kF_k of several has sup|F⁗| ≤ Σ_k w_k·sup|F_k⁗|, node errors that are
+averages too, and slopes as steep as its steepest part at most.
 
 h is the largest spacing for which this is 0.8e-9 + 1.5e-10 + 1e-11 at most. A table that would need
 too many cells is not made, nor one for a link without a bound: no noise and a kink, or a user's
@@ -24,7 +28,7 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,14 +114,60 @@ def fourth_derivative_bound(link: Link, spread: float) -> float:
         return float(BOUNDS[type(link)](np.float64(spread)))
 
 
-def largest_spacing(bound: float, steepness: float) -> float:
-    """h with bound·(steepness·h)⁴/384 ≤ 0.8e-9 and steepness·h ≤ 2; 0 without a bound."""
-    if not np.isfinite(bound):
+@dataclass(frozen=True)
+class CurvePart:
+    """One curve of an average: its weight, and F by its link and cosine.
+
+    Attributes
+    ----------
+    weight : float
+        Those of all parts sum to 1.
+    link : Link
+    cosine : float
+    """
+
+    weight: float
+    link: Link
+    cosine: float
+
+    @property
+    def steepness(self) -> float:
+        """κ|c|."""
+        return self.link.scale * abs(self.cosine)
+
+    @property
+    def sine(self) -> float:
+        """√(1 − c²)."""
+        return float(np.sqrt(max(1.0 - self.cosine * self.cosine, 0.0)))
+
+    @property
+    def bend(self) -> float:
+        """κ|c|·(w·sup|G⁗|)^¼, whose fourth power bounds w·|F⁗|."""
+        bound = fourth_derivative_bound(self.link, self.link.scale * self.sine)
+        return self.steepness * float((self.weight * np.float64(bound)) ** 0.25)
+
+    def values_and_slopes(self, nodes: Floats) -> tuple[Floats, Floats]:
+        """F and F′ at standard scores."""
+        link = self.link
+        if link.fine_mixture is not None:
+            steepness, spread = link.scale * self.cosine, link.scale * self.sine
+            value, rate = link.fine_mixture.value_and_slope(steepness * nodes + link.offset, spread)
+            return value, steepness * rate
+        slope = self.cosine * link.smooth_derivative(self.cosine * nodes, self.sine)
+        return angular_probability(link, self.cosine, nodes), slope
+
+
+def largest_spacing(parts: Sequence[CurvePart]) -> float:
+    """h with Σ_k bend_k⁴·h⁴/384 ≤ 0.8e-9 and κ|c|h ≤ 2 for every part; 0 without a bound."""
+    bends = np.array([part.bend for part in parts])
+    if not np.all(np.isfinite(bends)):
         return 0.0
+    largest, steepest = float(bends.max()), max(part.steepness for part in parts)
     with np.errstate(divide="ignore", over="ignore"):
-        # The fourth root comes first: steepness⁴ may overflow.
-        step = (384.0 * INTERPOLATION_ERROR / np.float64(bound)) ** 0.25
-        return float(np.minimum(step, LARGEST_STEP) / np.float64(steepness))
+        # Relative to the largest: fourth powers may overflow.
+        share = float(np.sum((bends / largest) ** 4)) if largest > 0 else 1.0
+        step = (384.0 * INTERPOLATION_ERROR / share) ** 0.25 / np.float64(largest)
+        return float(np.minimum(step, LARGEST_STEP / np.float64(steepest)))
 
 
 # -- the table -------------------------------------------------------------------------------
@@ -142,11 +192,9 @@ class CurveTable:
     error: float
 
     @classmethod
-    def build(cls, link: Link, cosine: float) -> CurveTable | None:
-        """The table of F, or None where none of at most 2¹⁴ cells is proven good to 1e-9."""
-        sine = np.sqrt(max(1.0 - cosine * cosine, 0.0))
-        steepness = link.scale * abs(cosine)
-        allowed = largest_spacing(fourth_derivative_bound(link, link.scale * sine), steepness)
+    def build(cls, parts: Sequence[CurvePart]) -> CurveTable | None:
+        """The table of Σ_k w_kF_k, or None where none of at most 2¹⁴ cells is good to 1e-9."""
+        allowed = largest_spacing(parts)
         reach = min(WIDEST_REACH, 0.5 * allowed * (MOST_CELLS - 1))
         if reach < SMALLEST_REACH:
             return None
@@ -155,9 +203,13 @@ class CurveTable:
         spacing = 2.0 * reach / (cells - 1)
         nodes = spacing * (np.arange(cells + 1, dtype=np.float64) - 0.5 * cells)
         error = INTERPOLATION_ERROR * (spacing / allowed) ** 4
-        error += PROMISED_ACCURACY * (1.0 + 0.25 * steepness * spacing) + ROUNDING_ERROR
-        values = angular_probability(link, cosine, nodes)
-        slopes = cosine * link.smooth_derivative(cosine * nodes, sine)
+        steepest = max(part.steepness for part in parts)
+        error += PROMISED_ACCURACY * (1.0 + 0.25 * steepest * spacing) + ROUNDING_ERROR
+        values, slopes = np.zeros_like(nodes), np.zeros_like(nodes)
+        for part in parts:
+            value, slope = part.values_and_slopes(nodes)
+            values += part.weight * value
+            slopes += part.weight * slope
         return cls(hermite_coefficients(values, slopes, spacing), spacing, float(error))
 
     @property
