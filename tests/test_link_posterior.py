@@ -9,14 +9,8 @@ from scipy.special import expit
 
 from angcal import ComplementaryLogLog, Logit, Probit
 from angcal.angle import given_angle, make_angle
-from angcal.link_posterior import (
-    COSINES,
-    LABELS_COUNT_FOR,
-    PRIOR_OFFSET_SD,
-    average_curves,
-    cosines_of,
-)
-from angcal.linkfit import PRIOR_LOG_SCALE, PRIOR_LOG_SCALE_SD, estimate_link
+from angcal.link_posterior import BELIEF, average_curves
+from angcal.linkfit import estimate_link
 from angcal.prediction import angular_probability
 
 GRID = np.linspace(-2.5, 2.5, 41)
@@ -38,7 +32,7 @@ def averaged(scores, labels, family=None, known=None, weights=None, at=GRID):
 
 def brute_force(scores, labels, cosines, at):
     """The same integral on a fine grid of (log κ, β) at every cosine."""
-    log_scales = np.linspace(PRIOR_LOG_SCALE - 4.5, PRIOR_LOG_SCALE + 4.5, 61)
+    log_scales = np.linspace(BELIEF.log_scale - 4.5, BELIEF.log_scale + 4.5, 61)
     total, mass = np.zeros(len(at)), 0.0
     link = Logit()
     for cosine, share in cosines:
@@ -52,9 +46,9 @@ def brute_force(scores, labels, cosines, at):
             p = link.smooth(m, np.full_like(m, scale * sine))
             p = np.clip(p, 1e-12, 1.0 - 1e-12)
             likelihood = np.sum(np.log(np.where(labels == 1.0, p, 1.0 - p)), axis=1)
-            prior = -0.5 * ((log_scale - PRIOR_LOG_SCALE) / PRIOR_LOG_SCALE_SD) ** 2
-            prior = prior - 0.5 * (relative / PRIOR_OFFSET_SD) ** 2
-            weights = share * np.exp(LABELS_COUNT_FOR * likelihood + prior)
+            prior = -0.5 * ((log_scale - BELIEF.log_scale) / BELIEF.log_scale_sd) ** 2
+            prior = prior - 0.5 * (relative / BELIEF.offset_sd) ** 2
+            weights = share * np.exp(BELIEF.labels_count_for * likelihood + prior)
             new = scale * cosine * at + offsets[:, None]
             total += weights @ link.smooth(new, np.full_like(new, scale * sine))
             mass += weights.sum()
@@ -66,7 +60,7 @@ def test_average_is_the_integral(n, cosine, scale):
     """Laplace about the offset and five steps of log κ against a grid of 61 × 81 for each c."""
     scores, labels = labelled(n, cosine, Logit(scale, 0.5), seed=3)
     at = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
-    exact = brute_force(scores, labels, cosines_of(None), at)
+    exact = brute_force(scores, labels, BELIEF.before_labels(None), at)
     assert_allclose(averaged(scores, labels, at=at), exact, atol=0.006)
 
 
@@ -125,15 +119,18 @@ def test_curves_rise_between_zero_and_one():
 
 
 def test_cosines_before_the_labels():
-    assert [cosine for cosine, _ in cosines_of(None)] == list(COSINES)
-    assert cosines_of(given_angle(0.4)) == [(0.4, 1.0)]
-    near = cosines_of(make_angle(0.5, 0.06, 0.08, "observable", "", 0.95))
+    assert [cosine for cosine, _ in BELIEF.before_labels(None)] == list(BELIEF.cosines)
+    assert BELIEF.before_labels(given_angle(0.4)) == [(0.4, 1.0)]
+    near = BELIEF.before_labels(make_angle(0.5, 0.06, 0.08, "observable", "", 0.95))
     shares = np.array([share for _, share in near])
     values = np.array([cosine for cosine, _ in near])
     assert shares.sum() == pytest.approx(1.0)
     assert shares @ values == pytest.approx(0.5)
     assert np.sqrt(shares @ (values - 0.5) ** 2) == pytest.approx(0.1)
-    assert max(cosine for cosine, _ in cosines_of(make_angle(0.95, 0.1, 0.0, "", "", 0.95))) == 1.0
+    assert (
+        max(cosine for cosine, _ in BELIEF.before_labels(make_angle(0.95, 0.1, 0.0, "", "", 0.95)))
+        == 1.0
+    )
 
 
 def test_a_known_angle_narrows_the_average():

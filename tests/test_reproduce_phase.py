@@ -8,8 +8,6 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from angcal.calibration import AngleWarning
-from angcal.links import Logit
 from angcal.reproduce import figures
 from angcal.reproduce.phase import (
     FULL,
@@ -20,7 +18,6 @@ from angcal.reproduce.phase import (
     Prediction,
     counted,
     cross_validated_probability,
-    curve_values,
     fit_peers,
     joint_scores,
     logistic,
@@ -139,22 +136,9 @@ def test_joint_scores_have_the_covariance_of_their_models(data):
     np.testing.assert_allclose(scores[:, 2] - scores[:, 0], -0.5, atol=1e-6)
 
 
-def test_tabulated_curves_are_the_exact_ones(fitted):
+def test_the_tabulated_truth_is_the_exact_one(fitted):
     scores = np.linspace(-6, 6, 3000)
     np.testing.assert_allclose(true_curve(fitted, scores), fitted.truth(scores), atol=1e-5)
-    for angle, family, covariance in ROUTES.values():
-        calibration = fitted.calibrated(angle, link=family, covariance=covariance)
-        exact = calibration.curve.predict(scores)
-        np.testing.assert_allclose(curve_values(calibration, scores), exact, atol=2e-5)
-
-
-def test_curve_values_of_a_constant_curve():
-    data = simulate(60, 30, link=Logit(), random_state=0)
-    data = replace(data, y=np.r_[np.ones(2, int), np.zeros(58, int)])
-    fitted = FittedDraw.of(data, 0.5, intercept=True)
-    with pytest.warns(AngleWarning):
-        calibration = fitted.calibrated("loo", link=Logit(), covariance=None)
-    np.testing.assert_allclose(curve_values(calibration, np.array([-1.0, 2.0])), 3 / 62)
 
 
 # -- measurements

@@ -7,7 +7,8 @@ curves, predictions take
     F̄(s) = ∫ F(s) dπ,   dπ ∝ p(y | κ, β, c)^½ · N(log κ; log 3, 1) · N(η; 0, 2²) d log κ dη dP(c)
 
 - η = β/√(1 + τ²/3) is the offset relative to the width of the curve, which hardly depends on κ.
-- c takes the values of ``COSINES``, equally likely, or those that an angle from elsewhere allows.
+- c takes the values of ``Belief.cosines``, equally likely, or those that an angle from elsewhere
+  allows.
 - For each c and κ the offset is nearly normal about its optimum, with variance V. Averaging over it
   is exact: it adds V to τ².
 - For each c, log κ takes steps of one posterior standard deviation.
@@ -20,6 +21,8 @@ has what this was compared with.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,15 +42,50 @@ from angcal.links.mixture import ProbitMixture
 from angcal.prediction import CurvePart
 from angcal.score_bins import BinnedScores, bin_scores
 
-COSINES = (1.0, 0.85, 0.6, 0.3, 0.1, 0.03)
-LABELS_COUNT_FOR = 0.5
 # Of log κ, in posterior standard deviations.
 DEVIATIONS = (-2.0, -1.0, 0.0, 1.0, 2.0)
-# Of η: weak, and there so that a curve that is nearly a step cannot be anywhere.
-PRIOR_OFFSET_SD = 2.0
 SMALLEST_WEIGHT, HOPELESS = 0.002, 8.0
 # Gauss–Hermite with three nodes, for a cosine that is known up to a normal error.
 HERMITE = ((-np.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (np.sqrt(3.0), 1 / 6))
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is held likely before labels are seen, and how much they count against it.
+
+    Attributes
+    ----------
+    labels_count_for : float
+        Power of the likelihood.
+    log_scale, log_scale_sd : float
+        Mean and standard deviation of log κ.
+    offset_sd : float
+        Standard deviation of η: weak, and there so that a curve that is nearly a step cannot be
+        anywhere.
+    cosines : tuple of float
+        Equally likely values of c, where no angle is known; decreasing.
+    """
+
+    labels_count_for: float = 0.5
+    log_scale: float = PRIOR_LOG_SCALE
+    log_scale_sd: float = PRIOR_LOG_SCALE_SD
+    offset_sd: float = 2.0
+    cosines: tuple[float, ...] = (1.0, 0.85, 0.6, 0.3, 0.1, 0.03)
+
+    def before_labels(self, known: Angle | None) -> list[tuple[float, float]]:
+        """(cosine, probability) of each cosine."""
+        if known is None:
+            return [(cosine, 1.0 / len(self.cosines)) for cosine in self.cosines]
+        if known.standard_error == 0:
+            return [(known.cosine, 1.0)]
+        error = max(known.standard_error, SMALLEST_COSINE_ERROR)
+        return [
+            (float(np.clip(known.cosine + step * error, -1.0, 1.0)), share)
+            for step, share in HERMITE
+        ]
+
+
+BELIEF = Belief()
 
 
 def average_curves(
@@ -56,6 +94,7 @@ def average_curves(
     labels: Floats,
     case_weights: Floats,
     known: Angle | None = None,
+    belief: Belief = BELIEF,
 ) -> tuple[CurvePart, ...]:
     """The curves that F̄ averages, with their weights; none where the family has no closed form.
 
@@ -67,24 +106,13 @@ def average_curves(
         Leave-one-out scores in units of ‖ŵ‖_Σ.
     known : Angle, optional
         An angle from elsewhere (given, or observable) with its standard error.
+    belief : Belief, optional
     """
     if family.mixture is None:
         return ()
     weights = case_weights / np.mean(case_weights)
     bins = bin_scores(standard_scores, labels, weights)
-    return _Posterior(family, family.mixture, bins).parts(cosines_of(known))
-
-
-def cosines_of(known: Angle | None) -> list[tuple[float, float]]:
-    """(cosine, probability) before the labels are seen."""
-    if known is None:
-        return [(cosine, 1.0 / len(COSINES)) for cosine in COSINES]
-    if known.standard_error == 0:
-        return [(known.cosine, 1.0)]
-    error = max(known.standard_error, SMALLEST_COSINE_ERROR)
-    return [
-        (float(np.clip(known.cosine + step * error, -1.0, 1.0)), share) for step, share in HERMITE
-    ]
+    return _Posterior(family, family.mixture, bins, belief).parts(belief.before_labels(known))
 
 
 def _width(cosine: float, log_scale: float) -> float:
@@ -95,14 +123,16 @@ def _width(cosine: float, log_scale: float) -> float:
 class _Posterior:
     """π for one family and one set of labels."""
 
-    def __init__(self, family: Link, mixture: ProbitMixture, bins: BinnedScores) -> None:
-        self.family, self.mixture, self.bins = family, mixture, bins
+    def __init__(
+        self, family: Link, mixture: ProbitMixture, bins: BinnedScores, belief: Belief
+    ) -> None:
+        self.family, self.mixture, self.bins, self.belief = family, mixture, bins, belief
         self.problem = LinkProblem(family.with_parameters(1.0, 0.0), bins, None)
 
     def parts(self, cosines: list[tuple[float, float]]) -> tuple[CurvePart, ...]:
         """The curves that are averaged, likely ones only."""
         found: list[tuple[float, float, float, float]] = []
-        start, best = np.array([PRIOR_LOG_SCALE, 0.0]), -np.inf
+        start, best = np.array([self.belief.log_scale, 0.0]), -np.inf
         for cosine, share in cosines:
             start, along = self._at(cosine, start, np.log(share))
             found += along
@@ -126,16 +156,18 @@ class _Posterior:
         self, cosine: float, start: Floats, log_share: float
     ) -> tuple[Floats, list[tuple[float, float, float, float]]]:
         """Best (log κ, β) at one cosine, and (log weight, a, β, τ) of the curves about it."""
+        belief = self.belief
 
         def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
+            prior = belief.log_scale, belief.log_scale_sd
             return self.problem.at_cosine(
-                theta, cosine, self.mixture, PRIOR_LOG_SCALE_SD, LABELS_COUNT_FOR
+                theta, cosine, self.mixture, prior, belief.labels_count_for
             )
 
         _, best = fisher_scoring(evaluate, start, LOG_SCALES, SCAN_GAIN)
         (kk, kb), (_, bb) = evaluate(best)[2]
         left = kk - kb**2 / bb if bb > 0 else kk
-        deviation = 1.0 / np.sqrt(max(left, 1.0 / PRIOR_LOG_SCALE_SD**2))
+        deviation = 1.0 / np.sqrt(max(left, 1.0 / belief.log_scale_sd**2))
         relative_offset = best[1] / _width(cosine, best[0])
         log_measure = np.log(deviation) + log_share
         along = [
@@ -150,21 +182,22 @@ class _Posterior:
         """(log weight, a, β, τ) of one κ, averaged over β about its optimum."""
         scale, bins, width = float(np.exp(log_scale)), self.bins, _width(cosine, log_scale)
         slope, noise = scale * cosine, scale * np.sqrt(max(1.0 - cosine**2, 0.0))
-        offset, prior = relative_offset * width, 1.0 / (PRIOR_OFFSET_SD * width) ** 2
+        belief, count_for = self.belief, self.belief.labels_count_for
+        offset, prior = relative_offset * width, 1.0 / (belief.offset_sd * width) ** 2
         p, rate = self.mixture.value_and_slope(slope * bins.nodes + offset, noise)
         p = np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
         pull = rate / (p * (1.0 - p))
-        gradient = LABELS_COUNT_FOR * float((bins.positive - bins.total * p) @ pull)
+        gradient = count_for * float((bins.positive - bins.total * p) @ pull)
         gradient -= prior * offset
-        precision = LABELS_COUNT_FOR * float(bins.total @ (rate * pull)) + prior
+        precision = count_for * float(bins.total @ (rate * pull)) + prior
         deviation = 1.0 / np.sqrt(precision)
         # A step of Newton's method from a good guess, and its gain without another look; a short
         # one, as curves that are nearly steps have no curvature to go by.
         move = float(np.clip(gradient * deviation**2, -deviation, deviation))
         likelihood = float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
-        log_weight = LABELS_COUNT_FOR * likelihood - 0.5 * prior * offset**2
+        log_weight = count_for * likelihood - 0.5 * prior * offset**2
         log_weight += gradient * move - 0.5 * precision * move**2
-        off = (log_scale - PRIOR_LOG_SCALE) / PRIOR_LOG_SCALE_SD
+        off = (log_scale - belief.log_scale) / belief.log_scale_sd
         log_weight += np.log(deviation / width) - 0.5 * off**2 + log_measure
         return float(log_weight), slope, offset + move, float(np.hypot(noise, deviation))
 

@@ -166,13 +166,13 @@ class LinkProblem:
         theta: Floats,
         cosine: float,
         mixture: ProbitMixture,
-        width: float = WIDE_LOG_SCALE_SD,
+        prior: tuple[float, float] = (PRIOR_LOG_SCALE, WIDE_LOG_SCALE_SD),
         count_for: float = 1.0,
     ) -> tuple[float, Floats, Floats]:
         """Penalised loss of (log κ, β) at one cosine, its gradient and information.
 
-        ∂F/∂log κ = a·s·F_m + τ²·F_mm, by the heat equation. ``width`` is the prior's standard
-        deviation of log κ, and each label counts for so many.
+        ∂F/∂log κ = a·s·F_m + τ²·F_mm, by the heat equation. ``prior`` holds mean and
+        standard deviation of log κ, and each label counts for so many.
         """
         scale = float(np.exp(theta[0]))
         slope, noise = scale * cosine, scale * np.sqrt(max(1.0 - cosine**2, 0.0))
@@ -181,7 +181,8 @@ class LinkProblem:
         columns = np.column_stack([part * dp + noise**2 * bend, dp])
         value, gradient, information = self.likelihood(p, columns)
         gradient, information = count_for * gradient, count_for * information
-        off = (theta[0] - PRIOR_LOG_SCALE) / width
+        mean, width = prior
+        off = (theta[0] - mean) / width
         gradient[0] += off / width
         information[0, 0] += 1.0 / width**2
         return count_for * value + 0.5 * off**2, gradient, information

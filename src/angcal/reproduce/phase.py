@@ -23,10 +23,10 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.calibration import AngleWarning, Calibration
+from angcal.calibration import AngleWarning
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
-from angcal.prediction import ConstantCurve, tabulated_probability
+from angcal.prediction import tabulated_probability
 from angcal.reproduce.experiment import Cell, Experiment, Tables, Trial
 from angcal.reproduce.runner import trial_generator
 from angcal.reproduce.setting import PAPER_LINKS, FittedDraw
@@ -216,14 +216,6 @@ def all_scores(
     return signal, dict(zip(("main", *groups), columns, strict=True))
 
 
-def curve_values(calibration: Calibration, scores: Floats) -> Floats:
-    """The calibrated curve at many scores, by a table that is good to 1e-5."""
-    if isinstance(calibration.curve, ConstantCurve):
-        return calibration.curve.predict(scores)
-    standard = calibration.scale.standardise(scores)
-    return tabulated_probability(calibration.link, calibration.angle.cosine, standard)
-
-
 # -- one trial -------------------------------------------------------------------------------
 
 
@@ -233,7 +225,7 @@ def angular_predictions(fitted: FittedDraw, main: Floats) -> dict[str, Predictio
     for name, (angle, family, covariance) in ROUTES.items():
         with counted(AngleWarning) as count:
             calibration = fitted.calibrated(angle, link=family, covariance=covariance)
-        predictions[name] = Prediction(curve_values(calibration, main), warnings=count[0])
+        predictions[name] = Prediction(calibration.curve.predict(main), warnings=count[0])
     return predictions
 
 
