@@ -31,7 +31,11 @@ def table_gap(model: Any, p: Floats, X: np.ndarray) -> float:
     """Largest |predict_proba − F(u)|, F by the formula: what tabulating the curve costs."""
     scores = X.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
     standard = model.scale_.standardise(scores)
-    return float(np.abs(p - angular_probability(model.link_, model.curve_.cosine, standard)).max())
+    exact = sum(
+        part.weight * angular_probability(part.link, part.cosine, standard)
+        for part in model.curve_.as_parts()
+    )
+    return float(np.abs(p - exact).max())
 
 
 def measure_predictions(n: int, d: int, dtype: str, repeats: int, threads: int) -> list[Row]:

@@ -32,7 +32,6 @@ from angcal.linkfit import (
     LOG_SCALES,
     PRIOR_LOG_SCALE,
     PRIOR_LOG_SCALE_SD,
-    SCAN_GAIN,
     SMALLEST_COSINE_ERROR,
     LinkProblem,
     fisher_scoring,
@@ -45,6 +44,9 @@ from angcal.score_bins import BinnedScores, bin_scores
 # Of log κ, in posterior standard deviations.
 DEVIATIONS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 SMALLEST_WEIGHT, HOPELESS = 0.002, 8.0
+# Curves are weighed about the optimum, which need not be known to better than a tenth of a
+# standard error.
+LOOSE_GAIN = 1e-2
 # Gauss–Hermite with three nodes, for a cosine that is known up to a normal error.
 HERMITE = ((-np.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (np.sqrt(3.0), 1 / 6))
 
@@ -70,7 +72,7 @@ class Belief:
     log_scale: float = PRIOR_LOG_SCALE
     log_scale_sd: float = PRIOR_LOG_SCALE_SD
     offset_sd: float = 2.0
-    cosines: tuple[float, ...] = (1.0, 0.85, 0.6, 0.3, 0.1, 0.03)
+    cosines: tuple[float, ...] = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03)
 
     def before_labels(self, known: Angle | None) -> list[tuple[float, float]]:
         """(cosine, probability) of each cosine."""
@@ -164,7 +166,7 @@ class _Posterior:
                 theta, cosine, self.mixture, prior, belief.labels_count_for
             )
 
-        _, best = fisher_scoring(evaluate, start, LOG_SCALES, SCAN_GAIN)
+        _, best = fisher_scoring(evaluate, start, LOG_SCALES, LOOSE_GAIN)
         (kk, kb), (_, bb) = evaluate(best)[2]
         left = kk - kb**2 / bb if bb > 0 else kk
         deviation = 1.0 / np.sqrt(max(left, 1.0 / belief.log_scale_sd**2))

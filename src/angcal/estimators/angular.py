@@ -92,8 +92,10 @@ class AngularCalibratedClassifier(SeveralClasses):
     observables_ : Observables, SeveralObservables or list of Observables
         ``loo_scores``, ``leverages``, ``degrees_of_freedom`` and more. A multinomial fit has blocks
         in place of numbers, one-vs-rest heads have a list of one entry per class.
-    curve_ : CalibratedCurve, ConstantCurve or SeveralPredictor
-        The map from score to probability, or from all scores to all probabilities.
+    curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or SeveralPredictor
+        The map from score to probability, or from all scores to all probabilities. Where the link
+        is estimated it is an average over what the labels leave open, ``link_`` and ``angle_``
+        being the likeliest.
     scale_ : ScoreScale
         Centre and ‖ŵ‖_Σ of the score; for two classes only.
     estimator_ : the fitted base model

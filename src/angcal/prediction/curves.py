@@ -107,7 +107,7 @@ class AveragedCurve(TabulatedCurve):
     >>> scale = ScoreScale(center=0.0, norm=2.0, source="covariance")
     >>> parts = CurvePart(0.5, Logit(2.0), 0.6), CurvePart(0.5, Logit(4.0, 1.0), 0.8)
     >>> AveragedCurve(parts, scale).predict(np.zeros(1)).round(3)
-    array([0.575])
+    array([0.566])
     """
 
     parts: tuple[CurvePart, ...]
