@@ -3,9 +3,10 @@
     ANGCAL_DATA=... python -m benchmarks.curves.run [--jobs 2] [--out FOLDER] [--fresh]
 
 Two experiments. ``labels``: the tasks of ``angcal benchmark real``, their real labels and their
-first splits; the penalty is chosen once, every variant calibrates the same fit, and the log-loss on
-test rows is compared. ``truth``: the designs of the paper's tables with simulated labels, where the
-distance from the curve at the true angle and the divergence from the true probabilities are known.
+first splits; the penalty is chosen once, every variant calibrates the same fit, and log-loss and
+calibration slope on test rows are compared. ``truth``: the designs of the paper's tables with
+simulated labels, where the distance from the curve at the true angle and the divergence from the
+true probabilities are known.
 Rows go to CSV files beside this one and are not made twice; the summary is ``curves.md``.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from angcal import AngularLogisticRegressionCV, Logit
 from angcal._typing import Floats
@@ -30,6 +32,7 @@ from angcal.covariance import ScoreScale
 from angcal.datasets import available
 from angcal.link_posterior import BELIEF, HERMITE, Belief, average_curves
 from angcal.metrics import log_loss
+from angcal.path.confidence import calibration_slope
 from angcal.prediction import AveragedCurve, CalibratedCurve, CurvePart
 from angcal.reproduce.experiment import Experiment, Frames, Tables, Trial
 from angcal.reproduce.runner import read_tables, run_experiment, trial_generator
@@ -89,7 +92,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
     except SizeError:
         n = 0
     if not 0 < n * task.X.shape[1] <= MOST_ENTRIES:
-        return {"": [{**trial, "n": n, "variant": "none", "log_loss": 0.0}]}
+        return {"": [{**trial, "n": n, "variant": "none", "log_loss": 0.0, "slope": 0.0}]}
     rng = trial_generator(settings.seed, "real", trial["dataset"], trial["ratio"], trial["split"])
     split = draw_split(task, n, REAL.max_test, rng)
     with warnings.catch_warnings():
@@ -105,7 +108,9 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
     rows = []
     for name, predict in curves.items():
         p = np.clip(predict(scores), CLIP, 1.0 - CLIP)
-        rows.append({**trial, "n": n, "variant": name, "log_loss": log_loss(split.y_test, p)})
+        slope, _ = calibration_slope(logit(p), split.y_test.astype(float))
+        loss = log_loss(split.y_test, p)
+        rows.append({**trial, "n": n, "variant": name, "log_loss": loss, "slope": slope})
     return {"": rows}
 
 
@@ -183,7 +188,7 @@ LABELS = Experiment(
     name="labels",
     full=Settings(LABELLED, 5),
     quick=QUICK,
-    tables={"": ("dataset", "ratio", "split", "n", "variant", "log_loss")},
+    tables={"": ("dataset", "ratio", "split", "n", "variant", "log_loss", "slope")},
     trials=label_trials,
     run=run_labels,
 )
@@ -208,6 +213,7 @@ def summarise_labels(frames: Frames) -> str:
     gaps = values.sub(values[SINGLE], axis=0).groupby(level=["dataset", "ratio"]).mean()
     n = rows.groupby(["dataset", "ratio"])["n"].first()
     few = n[gaps.index] <= 200
+    slopes = rows.groupby("variant")["slope"].median()
     lines = []
     for name in [SINGLE, *BELIEFS]:
         gap, better = gaps[name], f"{(gaps[name] < 0).mean():.0%}"
@@ -218,13 +224,18 @@ def summarise_labels(frames: Frames) -> str:
                 "0" if name == SINGLE else f"{gap[few].mean():+.4f}",
                 "0" if name == SINGLE else f"{gap[~few].mean():+.4f}",
                 "" if name == SINGLE else better,
+                f"{slopes[name]:.2f}",
             )
         )
-    header = ("curve", "log-loss less the best single curve's", "n ≤ 200", "n > 200", "better in")
+    header = (
+        *("curve", "log-loss less the best single curve's", "n ≤ 200", "n > 200", "better in"),
+        "median slope",
+    )
     told = (
         f"Real labels: {len(gaps)} cells of {gaps.index.get_level_values('dataset').nunique()} "
         f"tasks ({int(few.sum())} with n ≤ 200), {rows['split'].nunique()} splits each; ± is the "
-        "standard error over cells."
+        "standard error over cells. The slope is that of a logistic curve through the logits on "
+        "test rows: below 1 a curve believes itself too much, above 1 too little."
     )
     return f"{told}\n\n{markdown(header, lines)}"
 
