@@ -11,6 +11,7 @@ from scipy import sparse
 
 from angcal.benchmark import peers, real, tasks
 from angcal.benchmark.methods import (
+    COARSE,
     DEFAULT,
     HOLDOUT_SHARE,
     TUNED,
@@ -198,7 +199,7 @@ def test_a_missing_package_is_reported_and_its_methods_left_out(monkeypatch):
     assert not tables["failures"]
     ran = {row["method"] for row in tables[""]}
     assert "logistic" in ran
-    assert not ran & {TUNED, DEFAULT}
+    assert not ran & {TUNED, COARSE, DEFAULT}
     assert not ran & {"betacal", "betacal, tuned"}
     assert "betacal" in peers.missing_packages()
 
@@ -225,6 +226,7 @@ def test_methods_give_probabilities(name):
     ("name", "fits"),
     [
         (TUNED, 20),
+        (COARSE, 10),
         (DEFAULT, 1),
         ("logistic", 1),
         ("logistic tuned", 101),

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from angcal.benchmark import command, compare
-from angcal.benchmark.methods import DEFAULT, TUNED
-from angcal.benchmark.real import QUICK, REAL
+from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
+from angcal.benchmark.real import OWN_NAMES, QUICK, REAL
 from angcal.benchmark.real_figures import PANELS
 from angcal.benchmark.real_tables import coverage, excess, lost_cells
 from angcal.cli import main
@@ -149,6 +149,8 @@ def test_the_quick_run_leaves_tables_and_pictures(quick):
         assert (quick / f"{name}.svg").exists()
     ranks = (quick / "ranks.md").read_text()
     assert f"Is {TUNED} first?" in ranks
+    assert f"{COARSE} in the place of {TUNED}" in ranks
+    assert f"| {COARSE} |" not in ranks
     assert "Nemenyi" in ranks
     assert "16 of 16 trials done; 3 cells of 2 datasets" in ranks
     losses = (quick / "log-loss.md").read_text()
@@ -201,7 +203,7 @@ def test_one_side_can_be_run_again(quick, tmp_path, capsys):
     arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
     assert main([*arguments, "--side", "angcal", "--fresh"]) == 0
     after = read_tables(REAL, QUICK, tmp_path)
-    own = before[""]["method"].isin([TUNED, DEFAULT])
+    own = before[""]["method"].isin(OWN_NAMES)
     pd.testing.assert_frame_equal(before[""][~own], after[""][~own])
     pd.testing.assert_frame_equal(
         before[""][own].drop(columns="seconds"), after[""][own].drop(columns="seconds")

@@ -28,7 +28,9 @@ from angcal.estimators import AngularCalibratedClassifier, AngularLogisticRegres
 FOLDS = 5
 HOLDOUT_SHARE = 0.25
 MAX_ITER = 1000
-TUNED, DEFAULT = "angcal tuned", "angcal"
+TUNED, COARSE, DEFAULT = "angcal tuned", "angcal tuned, coarse", "angcal"
+COARSE_SHARE = 0.5
+"""Of the penalties, among which the coarse path chooses."""
 Base = Literal["C=1", "tuned"]
 Predict = Callable[[Matrix], Floats]
 """Rows to P(y = 1)."""
@@ -107,8 +109,8 @@ class Method:
         Linear models fitted under one penalty each, with C = 1 throughout.
     searches : int, default=0
         Cross-validated choices of C, each of which fits 5 models a penalty and one more.
-    paths : int, default=0
-        Choices of C from one fit a penalty.
+    paths : float, default=0
+        Choices of C from one fit a penalty; a part of one where it has a part of the penalties.
     reduced : {"C=1", "tuned"} or None, default=None
         The shared model that it calibrates with the quarter of the labels kept from that model.
     package : str, default=""
@@ -121,16 +123,15 @@ class Method:
     fit: Callable[[Training], Fitted]
     plain_fits: int = 0
     searches: int = 0
-    paths: int = 0
+    paths: float = 0.0
     reduced: Base | None = None
     package: str = ""
     costly: bool = False
 
     def fits(self, n_penalties: int) -> int:
         """Linear models fitted."""
-        return (
-            self.plain_fits + self.searches * (FOLDS * n_penalties + 1) + self.paths * n_penalties
-        )
+        searched = self.searches * (FOLDS * n_penalties + 1)
+        return self.plain_fits + searched + round(self.paths * n_penalties)
 
     def labels_spent(self, n: int) -> int:
         """Labels that the linear model never sees, as scikit-learn rounds them."""
@@ -169,8 +170,9 @@ def _angcal(training: Training) -> Fitted:
     return Fitted(positive(model))
 
 
-def _angcal_tuned(training: Training) -> Fitted:
-    model = AngularLogisticRegressionCV(training.n_penalties).fit(training.X, training.y)
+def _angcal_tuned(training: Training, share: float = 1.0) -> Fitted:
+    penalties = round(share * training.n_penalties)
+    model = AngularLogisticRegressionCV(penalties).fit(training.X, training.y)
     return Fitted(positive(model), model.C_)
 
 
@@ -199,7 +201,8 @@ def _cross_methods() -> list[Method]:
 
 
 OWN = (
-    Method(TUNED, _angcal_tuned, paths=1),
+    Method(TUNED, _angcal_tuned, paths=1.0),
+    Method(COARSE, partial(_angcal_tuned, share=COARSE_SHARE), paths=COARSE_SHARE),
     Method(DEFAULT, _angcal, plain_fits=1),
 )
 SCIKIT_LEARN = (

@@ -14,7 +14,7 @@ from angcal.benchmark.compare import (
     joined,
     ranking,
 )
-from angcal.benchmark.methods import DEFAULT, TUNED
+from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
 from angcal.benchmark.real import REAL, RealSettings
 from angcal.benchmark.real_tables import excess, summarise_losses, summarise_ranks
@@ -145,6 +145,7 @@ FAMILIES = {
 def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
     """Mean rank of every method with one standard error over datasets, best at the top."""
     means = everywhere(cell_means(by_method(joined(frames), "log_loss")))
+    means = means.drop(columns=COARSE, errors="ignore")
     found, errors = ranking(means), dataset_ranks(means).sem().fillna(0.0)
     names = list(found.ranks.index)
     figure = new_figure(FULL_WIDTH, 1.4 + 0.19 * len(names))

@@ -17,9 +17,9 @@ from angcal.benchmark.compare import (
     joined,
     ranking,
 )
-from angcal.benchmark.methods import DEFAULT, TUNED
+from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
-from angcal.benchmark.real import LABELLED, RealSettings, trials
+from angcal.benchmark.real import LABELLED, OWN_NAMES, RealSettings, trials
 from angcal.datasets import CATALOGUE
 from angcal.reproduce.experiment import Frames
 from angcal.reproduce.tables import NOTHING, markdown, with_error, yes_or_no
@@ -48,7 +48,8 @@ def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
     parts = [
         coverage(frames, settings),
         "Mean rank over all cells, a cell being a task at one size (1 is best):",
-        *_ranked(rows, everywhere(means), settings),
+        *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
+        *_coarse(everywhere(means), settings),
         *_costly(rows, settings),
         *(part for own in (TUNED, DEFAULT) for part in _duels(rows, own)),
         _remarks(settings),
@@ -120,11 +121,30 @@ def _claim(found: Ranking, settings: RealSettings) -> str:
     told += f"{found.ranks[other]:.2f}. "
     if best != TUNED:
         return told + f"Is {TUNED} first? no."
-    own, others = (METHODS[name].fits(settings.n_penalties) for name in (best, other))
+    return f"{told}Is {TUNED} first? yes. {_share_of_fits(best, other, settings)}"
+
+
+def _share_of_fits(own: str, other: str, settings: RealSettings) -> str:
+    fits, others = (METHODS[name].fits(settings.n_penalties) for name in (own, other))
+    answer = yes_or_no(fits < SHARE_OF_FITS * others)
     return (
-        f"{told}Is {TUNED} first? yes. At less than a tenth of the fits of the next? "
-        f"{yes_or_no(own < SHARE_OF_FITS * others)}: {own} against {others}."
+        f"At less than a tenth of the fits of the next? {answer}: {fits} against {others} of "
+        f"{other}."
     )
+
+
+def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The rank of the coarse path where it takes the place of the fine one."""
+    if COARSE not in means or TUNED not in means:
+        return []
+    found = ranking(means.drop(columns=TUNED))
+    peer = next(name for name in found.ranks.index if name not in OWN_NAMES)
+    gap = float((means[COARSE] - means[TUNED]).mean())
+    return [
+        f"With half as many penalties, {COARSE} in the place of {TUNED}: mean rank "
+        f"{found.ranks[COARSE]:.2f}, the best peer's {found.ranks[peer]:.2f} ({peer}); its mean "
+        f"log-loss is that of {TUNED} {gap:+.4f}. {_share_of_fits(COARSE, peer, settings)}"
+    ]
 
 
 def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
@@ -139,12 +159,13 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     )
     inside = values[costly[0]].notna()
     kept = rows.set_index([*CELL, "split"]).loc[values.index[inside]].reset_index()
-    return [title, *_ranked(kept, everywhere(cell_means(values[inside])), settings)]
+    means = everywhere(cell_means(values[inside])).drop(columns=COARSE, errors="ignore")
+    return [title, *_ranked(kept, means, settings)]
 
 
 def _duels(rows: pd.DataFrame, own: str) -> list[str]:
     """Win, tie and loss of one method against each of the others."""
-    values = by_method(rows, "log_loss")
+    values = by_method(rows, "log_loss").drop(columns=COARSE, errors="ignore")
     lines = [
         (
             duel.peer,
@@ -206,7 +227,7 @@ def _by_ratio(means: pd.DataFrame) -> str:
 def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[tuple[str, float], str, float, float]]:
     """(cell, best peer, own − peer, standard error) where the best other is clearly better."""
     means = cell_means(values)
-    peers = [name for name in means if name not in (TUNED, DEFAULT)]
+    peers = [name for name in means if name not in OWN_NAMES]
     best = means[peers].idxmin(axis=1)
     found = {peer: gaps(values, own, peer) for peer in best.unique()}
     lost = []
