@@ -18,7 +18,7 @@ from angcal.benchmark.real_figures import PANELS
 from angcal.benchmark.real_tables import coverage, excess, lost_cells
 from angcal.cli import main
 from angcal.reproduce.runner import read_tables, run_experiment
-from angcal.reproduce.store import Store
+from angcal.reproduce.store import Store, StoreError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_experiment import TOY
@@ -174,7 +174,7 @@ def test_failures_and_missing_packages_are_told(quick):
     frames["splits"] = frames["splits"].assign(missing="netcal; betacal")
     told = coverage(frames, QUICK)
     assert "x failed 1 times, first with “Bad: luck”" in told
-    assert "netcal (16 trials), betacal (16 trials)" in told
+    assert "netcal (8 trials), betacal (8 trials)" in told
 
 
 def test_a_part_of_the_datasets_can_be_run_first(quick, tmp_path, capsys):
@@ -218,6 +218,23 @@ def test_splits_of_one_side_alone_are_not_compared(quick):
     frames["splits"] = splits[~lonely]
     frames[""] = frames[""][~frames[""]["trial"].isin(splits["trial"][lonely])]
     assert set(compare.joined(frames)["split"]) == {0}
+
+
+def test_one_side_alone_is_not_compared_with_nothing(quick, tmp_path, capsys):
+    """A run of hours must not end in a traceback; its rows stay."""
+    frames = dict(read_tables(REAL, QUICK, quick))
+    frames["splits"] = frames["splits"][frames["splits"]["side"] == "peers"]
+    with pytest.raises(StoreError, match="Nothing to compare yet"):
+        compare.joined(frames)
+    arguments = ["--quick", "--datasets", "breast_cancer", "--side", "angcal"]
+    assert main(["benchmark", "real", *arguments, "--out", str(tmp_path)]) == 1
+    assert "run the other --side" in capsys.readouterr().err
+    assert set(read_tables(REAL, QUICK, tmp_path)[""]["method"]) == set(OWN_NAMES)
+
+
+def test_several_classes_have_no_sides(capsys):
+    assert main(["benchmark", "several", "--quick", "--side", "peers"]) == 2
+    assert "real only" in capsys.readouterr().err
 
 
 def test_trials_are_forgotten_for_good(tmp_path):

@@ -527,24 +527,56 @@ def test_generators_of_many_trials_differ():
     assert len(draws) == 5000
 
 
-def test_a_table_that_lost_a_trial_is_refused(tmp_path):
-    """A merge or an edit may drop rows of one table only; the means would then be of fewer."""
-    two = Experiment(
-        "two",
-        ToySettings(),
-        ToySettings(),
-        {"": ("x",), "other": ("x",), "rare": ("x",)},
-        lambda settings: [{"k": 0}, {"k": 1}],
-        two_tables,
-        optional_tables=("rare",),
-    )
-    run_experiment(two, two.full, tmp_path)
-    path = tmp_path / "two-other.csv"
-    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
-    with pytest.raises(StoreError, match=r"two-other.csv has lost the rows of trial 1"):
-        run_experiment(two, two.full, tmp_path)
-
-
 def two_tables(settings, trial):
     rows = [{"x": trial["k"]}]
     return {"": rows, "other": rows, "rare": rows if trial["k"] == 0 else []}
+
+
+TWO = Experiment(
+    "two",
+    ToySettings(),
+    ToySettings(),
+    {"": ("x",), "other": ("x",), "rare": ("x",)},
+    lambda settings: [{"k": 0}, {"k": 1}],
+    two_tables,
+    optional_tables=("rare", ""),
+)
+
+
+def test_a_table_that_lost_a_trial_is_refused(tmp_path):
+    """A merge or an edit may drop rows of one table only; the means would then be of fewer."""
+    run_experiment(TWO, TWO.full, tmp_path)
+    path = tmp_path / "two-other.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(StoreError, match=r"two-other.csv has lost the rows of trial 1"):
+        run_experiment(TWO, TWO.full, tmp_path)
+
+
+def test_kill_while_trials_are_forgotten(tmp_path, monkeypatch):
+    """One file has forgotten the trial and the next has not: it is still to be run."""
+    run_experiment(TWO, TWO.full, tmp_path)
+    written = contents(tmp_path)
+
+    def killed(path, text):
+        if path.name == "two-other.csv":
+            raise KeyboardInterrupt
+        write_text(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("angcal.reproduce.store.write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(TWO, TWO.full, tmp_path, fresh=True, only=lambda trial: trial["k"] == 1)
+    with Store(tmp_path, TWO, TWO.full).opened() as store:
+        assert store.pending == [1]
+    run_experiment(TWO, TWO.full, tmp_path)
+    assert contents(tmp_path) == written
+
+
+def test_a_fresh_start_with_all_trials_replaces_other_settings(tmp_path):
+    run_experiment(TOY, TOY.quick, tmp_path)
+    other = replace(TOY.quick, seed=1)
+    with pytest.raises(StoreError, match="other settings"):
+        run_experiment(TOY, other, tmp_path, fresh=True, only=lambda trial: trial["number"] > 0)
+    run_experiment(TOY, other, tmp_path, fresh=True, only=lambda trial: True)
+    with Store(tmp_path, TOY, other).opened() as store:
+        assert not store.pending

@@ -265,8 +265,8 @@ class _Evidence:
         if estimate.cosine == 0:
             note = "leave-one-out scores rank the labels no better than chance"
             warnings.warn(
-                f"No signal found: {note}, so every row gets about the prevalence. If the weights "
-                "come from elsewhere, check the order of the classes.",
+                f"No signal found: {note}, so probabilities stay near the prevalence. If the "
+                "weights come from elsewhere, check the order of the classes.",
                 AngleWarning,
                 stacklevel=5,
             )

@@ -43,10 +43,16 @@ from angcal.score_bins import BinnedScores, bin_scores
 
 # Of log κ, in posterior standard deviations.
 DEVIATIONS = (-2.0, -1.0, 0.0, 1.0, 2.0)
-SMALLEST_WEIGHT, HOPELESS = 0.002, 8.0
+# Flat curves of small weight are what is left of doubt far out, where steep ones are sure.
+SMALLEST_WEIGHT, HOPELESS = 1e-5, 12.0
 # Curves are weighed about the optimum, which need not be known to better than a tenth of a
 # standard error.
 LOOSE_GAIN = 1e-2
+# Of median and spread of the scores, in units of ‖ŵ‖_Σ: beyond, their centre or their covariance is
+# not that of the labelled rows.
+LARGEST_MEDIAN, LARGEST_SPREAD = 2.0, 4.0
+# Distance of a normal variable's quartiles, in standard deviations.
+NORMAL_QUARTILES = 1.349
 # Gauss–Hermite with three nodes, for a cosine that is known up to a normal error.
 HERMITE = ((-np.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (np.sqrt(3.0), 1 / 6))
 
@@ -81,8 +87,10 @@ class Belief:
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
         error = max(known.standard_error, SMALLEST_COSINE_ERROR)
+        # Its sign is taken for known: curves that rise are not averaged with curves that fall.
+        low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
-            (float(np.clip(known.cosine + step * error, -1.0, 1.0)), share)
+            (float(np.clip(known.cosine + step * error, low, high)), share)
             for step, share in HERMITE
         ]
 
@@ -134,7 +142,7 @@ class _Posterior:
     def parts(self, cosines: list[tuple[float, float]]) -> tuple[CurvePart, ...]:
         """The curves that are averaged, likely ones only."""
         found: list[tuple[float, float, float, float]] = []
-        start, best = np.array([self.belief.log_scale, 0.0]), -np.inf
+        start, best = self._start(cosines[0][0]), -np.inf
         for cosine, share in cosines:
             start, along = self._at(cosine, start, np.log(share))
             found += along
@@ -153,6 +161,22 @@ class _Posterior:
             for weight, (_, *curve) in zip(weights, found, strict=True)
             if weight > 0
         )
+
+    def _start(self, cosine: float) -> Floats:
+        """(log κ, β) to begin with; for scores that lie far out, those that bring them back.
+
+        From far out a step of Newton's method may end where every p is at its floor, which has no
+        slope to come back by.
+        """
+        order = np.argsort(self.bins.nodes)
+        share = np.cumsum(self.bins.total[order])
+        quartiles = np.searchsorted(share, np.array([0.25, 0.5, 0.75]) * share[-1])
+        low, median, high = self.bins.nodes[order][quartiles]
+        spread = (high - low) / NORMAL_QUARTILES
+        if abs(median) <= LARGEST_MEDIAN and spread <= LARGEST_SPREAD:
+            return np.array([self.belief.log_scale, 0.0])
+        log_scale = max(self.belief.log_scale - np.log(max(spread, 1.0)), LOG_SCALES[0])
+        return np.array([log_scale, -np.exp(log_scale) * cosine * median])
 
     def _at(
         self, cosine: float, start: Floats, log_share: float

@@ -49,6 +49,9 @@ def execute(options: argparse.Namespace) -> int:
     if lacks_packages("benchmark"):
         return 3
     if options.name == "several":
+        if options.side is not None:
+            print("--side is for the benchmark real only", file=sys.stderr)
+            return 2
         return _several(options)
     from angcal.benchmark.real import FULL, QUICK
     from angcal.benchmark.real_figures import LOSSES, RANKS
@@ -65,7 +68,8 @@ def execute(options: argparse.Namespace) -> int:
     if not chosen:
         print("none of these datasets is on this machine", file=sys.stderr)
         return 1
-    announce_missing_peers()
+    if options.side != "angcal":
+        announce_missing_peers()
     folder = QUICK_FOLDER if options.quick else FULL_FOLDER
 
     def wanted(trial: Trial) -> bool:
@@ -121,7 +125,7 @@ def announce_missing_peers() -> None:
     if missing:
         told = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
         print(
-            f"compared without {told}. To have them: pip install 'angcal[peers]', and --fresh for "
-            "trials that are done",
+            f"compared without {told}. To have them: pip install 'angcal[peers]', and --side peers "
+            "--fresh for trials that are done",
             file=sys.stderr,
         )

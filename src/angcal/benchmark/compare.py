@@ -25,6 +25,7 @@ import numpy as np
 from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
 
 from angcal.reproduce.experiment import Frames
+from angcal.reproduce.store import StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,15 +34,21 @@ CELL = ["dataset", "ratio"]
 CLEAR = 2.0
 """Standard errors from which on a difference counts."""
 SIGNIFICANCE = 0.05
+N_SIDES = 2
+"""angcal's methods, and the peers."""
 
 
 def joined(frames: Frames) -> pd.DataFrame:
     """Rows of the methods, each with the columns of its split, where both sides were run."""
     splits = frames["splits"]
     sides = splits.groupby([*CELL, "split"])["side"].transform("nunique")
-    return frames[""].merge(
-        splits[sides == splits["side"].nunique()], on="trial", validate="many_to_one"
-    )
+    rows = frames[""].merge(splits[sides == N_SIDES], on="trial", validate="many_to_one")
+    if rows.empty:
+        raise StoreError(
+            "Nothing to compare yet: no split has rows of angcal's methods and of the peers. The "
+            "rows are kept; run the other --side as well."
+        )
+    return rows
 
 
 def by_method(rows: pd.DataFrame, metric: str) -> pd.DataFrame:

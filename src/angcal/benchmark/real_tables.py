@@ -66,8 +66,10 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
         f"{len(splits)} of {total} trials done; {run.groupby(CELL).ngroups} cells of "
         f"{run['dataset'].nunique()} datasets, up to {settings.splits} splits each."
     ]
-    absent = [package for text in splits["missing"].unique() for package in text.split("; ")]
-    counts = {package: int(splits["missing"].str.contains(package).sum()) for package in absent}
+    # angcal's own trials need none of the packages.
+    missing = splits[splits["side"] == "peers"]["missing"]
+    absent = [package for text in missing.unique() for package in text.split("; ")]
+    counts = {package: int(missing.str.contains(package).sum()) for package in absent}
     told = [f"{package} ({n} trials)" for package, n in counts.items() if package]
     if told:
         lines.append(f"Not importable, hence not compared: {', '.join(told)}.")
@@ -127,10 +129,7 @@ def _claim(found: Ranking, settings: RealSettings) -> str:
 def _share_of_fits(own: str, other: str, settings: RealSettings) -> str:
     fits, others = (METHODS[name].fits(settings.n_penalties) for name in (own, other))
     answer = yes_or_no(fits < SHARE_OF_FITS * others)
-    return (
-        f"At less than a tenth of the fits of the next? {answer}: {fits} against {others} of "
-        f"{other}."
-    )
+    return f"At less than a tenth of the fits of {other}? {answer}: {fits} against {others}."
 
 
 def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
@@ -232,6 +231,8 @@ def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[tuple[str, float], 
     found = {peer: gaps(values, own, peer) for peer in best.unique()}
     lost = []
     for cell, peer in best.items():
+        if cell not in found[peer].index:
+            continue  # one of the two failed wherever the other was run
         gap = found[peer].loc[cell]
         if gap["mean"] > CLEAR * gap["sem"]:
             lost.append((cell, peer, float(gap["mean"]), float(gap["sem"])))

@@ -93,9 +93,9 @@ class AngularCalibratedClassifier(SeveralClasses):
         ``loo_scores``, ``leverages``, ``degrees_of_freedom`` and more. A multinomial fit has blocks
         in place of numbers, one-vs-rest heads have a list of one entry per class.
     curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or SeveralPredictor
-        The map from score to probability, or from all scores to all probabilities. Where the link
-        is estimated it is an average over what the labels leave open, ``link_`` and ``angle_``
-        being the likeliest.
+        The map from score to probability, or from all scores to all probabilities. Where a logit or
+        probit link is estimated it is an average over what the labels leave open, ``link_`` and
+        ``angle_`` being the likeliest; other families have the curve of these two.
     scale_ : ScoreScale
         Centre and ‖ŵ‖_Σ of the score; for two classes only.
     estimator_ : the fitted base model

@@ -18,6 +18,9 @@ import numpy as np
 
 from angcal.prediction import ConstantCurve, TabulatedCurve
 
+NEGLIGIBLE = 1e-11
+"""Weight of a probit in an average below which it is left out."""
+
 
 class ExportError(ValueError):
     """A model cannot be written as ONNX; the message says why and what to do."""
@@ -109,7 +112,9 @@ def _probits(curve: TabulatedCurve) -> tuple[Any, Any, Any]:
         weights.append(part.weight * link.mixture.weights)
         slopes.append(link.scale * part.cosine / curve.scale.norm / widened)
         offsets.append(link.offset / widened)
-    return np.concatenate(weights), np.concatenate(slopes), np.concatenate(offsets)
+    found = np.array([np.concatenate(each) for each in (weights, slopes, offsets)])
+    # A column of the graph each; a thousand of these could not be seen in single precision.
+    return tuple(found[:, found[0] > NEGLIGIBLE])
 
 
 def _mixture(nodes: Nodes, scores: str, curve: TabulatedCurve) -> str:

@@ -41,17 +41,18 @@ def run_experiment(
     jobs : int
         Processes, as in joblib; -1 is one per core.
     fresh : bool
-        Delete earlier rows of the trials that are run now.
+        Delete earlier rows of the trials that are run now; with all trials, the settings too.
     only : callable, optional
         Which of the undone trials to run now; the others stay as they are. All by default.
     """
     store = Store(folder, experiment, settings)
     trials = experiment.trials(settings)
-    with store.opened(fresh=fresh and only is None):
-        if fresh and only is not None:
-            store.forget([index for index, trial in enumerate(trials) if only(trial)])
+    wanted = {index for index, trial in enumerate(trials) if only is None or only(trial)}
+    with store.opened(fresh=fresh and len(wanted) == len(trials)):
+        if fresh:
+            store.forget(wanted)
         undone = store.pending
-        pending = [index for index in undone if only is None or only(trials[index])]
+        pending = [index for index in undone if index in wanted]
         if not pending:
             return
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(

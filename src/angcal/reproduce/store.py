@@ -67,7 +67,8 @@ class Store:
     Notes
     -----
     ``<name>.json`` holds the settings, ``.<name>.journal`` the trials of an unfinished run, one
-    line each: a checksum and the rows as JSON. A line that a kill has cut fails its checksum.
+    line each: a checksum and the rows as JSON, null for a trial that was forgotten. A line that a
+    kill has cut fails its checksum.
     """
 
     def __init__(self, folder: Path, experiment: Experiment, settings: Any) -> None:
@@ -133,10 +134,7 @@ class Store:
         if index in self._done:
             raise StoreError(f"trial {index} of {self.experiment.name} was run twice")
         self._done[index] = self._lines(index, tables)
-        body = json.dumps([index, self._done[index]]).encode()
-        self._file.write(_checksum(body) + b" " + body + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._append([(index, self._done[index])])
         self._added = True
 
     def forget(self, indices: Iterable[int]) -> None:
@@ -146,9 +144,18 @@ class Store:
             return
         for index in forgotten:
             del self._done[index]
-        # The files first: a kill in between brings forgotten trials back, but loses no other.
+        # In the journal first: a kill between two files leaves trials with a part of their rows.
+        self._append([(index, None) for index in sorted(forgotten)])
         self._write_csv()
         self._file.truncate(0)
+
+    def _append(self, entries: Iterable[tuple[int, dict[str, Lines] | None]]) -> None:
+        """Lines of the journal: trials with their rows, or None for trials that are forgotten."""
+        for entry in entries:
+            body = json.dumps(entry).encode()
+            self._file.write(_checksum(body) + b" " + body + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
 
     def _sweep(self, fresh: bool) -> None:
         """Delete what a kill has left half-written; everything, for a fresh start."""
@@ -171,8 +178,9 @@ class Store:
         self._check_settings(_read_json(self.record))
         if all(self.path(table).exists() for table in self.experiment.tables):
             self._load_csv()
-            self._check_complete()
+        # A kill between two files leaves trials in one of them; the journal has them whole.
         self._load_journal()
+        self._check_complete()
 
     def _check_settings(self, found: Mapping[str, Any]) -> None:
         differing = [
@@ -183,7 +191,7 @@ class Store:
         if differing:
             raise StoreError(
                 f"{self.record} was made with other settings: {'; '.join(differing)}. Pass --fresh "
-                "to replace it, or --out to write elsewhere."
+                "for all trials to replace it, delete it, or pass --out to write elsewhere."
             )
 
     def _load_csv(self) -> None:
@@ -222,7 +230,10 @@ class Store:
             if not line.endswith(b"\n") or checksum != _checksum(body):
                 break
             index, tables = json.loads(body)
-            self._done[index] = tables
+            if tables is None:
+                self._done.pop(index, None)
+            else:
+                self._done[index] = tables
             self._added, whole = True, whole + len(line)
         # Only a kill in the middle of the last line leaves more than that.
         self._file.truncate(whole)
