@@ -25,6 +25,7 @@ from angcal.links.quadrature import normal_density
 
 LARGEST_SPREAD = 1e100
 """Its square does not overflow, and no score is as far to the left as that."""
+SURE_LOGIT, SURE_DEVIATIONS = 40.0, 9.0
 # Step of log k, and its range.
 LOGIT_GRID, FINE_LOGIT_GRID = (0.2, -1.6, 1.4), (0.12, -1.8, 1.44)
 
@@ -62,12 +63,14 @@ class LogisticMixture(ProbitMixture):
     def value_and_slope(self, centre: Floats, spread: float) -> tuple[Floats, Floats]:
         """F and ∂F/∂m, small ones to full relative accuracy."""
         square = min(spread, LARGEST_SPREAD) ** 2
-        mirrored = -centre - square
-        far = mirrored > 0
-        value, slope = super().value_and_slope(np.where(far, mirrored, centre), spread)
-        # Where it is not far to the left, the factor is not used.
-        factor = np.exp(np.where(far, centre + 0.5 * square, 0.0))
-        return factor * value, np.where(far, factor * (value - slope), slope)
+        far_left = centre < -square
+        mirrored = np.where(far_left, -centre - square, centre)
+        value, slope = np.ones_like(mirrored), np.zeros_like(mirrored)
+        # Beyond, 1 − F is below 1e-17: most nodes of a steep curve need no sum.
+        unsure = mirrored <= SURE_LOGIT + SURE_DEVIATIONS * spread
+        value[unsure], slope[unsure] = super().value_and_slope(mirrored[unsure], spread)
+        factor = np.exp(np.where(far_left, centre + 0.5 * square, 0.0))
+        return factor * value, np.where(far_left, factor * (value - slope), slope)
 
 
 def kolmogorov_density(k: Floats) -> Floats:
