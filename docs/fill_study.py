@@ -19,6 +19,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "errata.md": ("reproduce",),
     "real.md": ("reproduce",),
     "several.md": ("benchmarks", "benchmarks/several"),
+    "real_labels.md": ("benchmarks/real",),
+    "research.md": ("benchmarks/curves",),
 }
 OVERALL = "tables-overall.md"
 BLOCK = re.compile(r"(<!-- result: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
