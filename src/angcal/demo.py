@@ -226,7 +226,7 @@ def angle_in_words(outcome: Outcome) -> str:
     low, high = angle.interval
     return (
         f"the cosine between fitted and true weights is between {low:.2f} and {high:.2f} with "
-        f"{angle.confidence:.0%} confidence; {angle.cosine:.3f} was used, {angle.degrees:.0f}° "
+        f"{angle.confidence:.0%} confidence; {angle.cosine:.3f} is likeliest, {angle.degrees:.0f}° "
         f"apart. How it was found ({angle.method}): {angle.reason}."
     )
 
