@@ -64,7 +64,7 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
     total = len(trials(settings))
     lines = [
         f"{len(splits)} of {total} trials done; {run.groupby(CELL).ngroups} cells of "
-        f"{run['dataset'].nunique()} datasets, up to {settings.splits} splits each."
+        f"{run['dataset'].nunique()} datasets, {_split_counts(run)} of {settings.splits} splits each by both sides."
     ]
     # angcal's own trials need none of the packages.
     missing = splits[splits["side"] == "peers"]["missing"]
@@ -78,6 +78,14 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
         for method, group in failures.groupby("method")
     ]
     return " ".join(lines)
+
+
+def _split_counts(run: pd.DataFrame) -> str:
+    """How many splits of a cell both sides have run: from the fewest to the most."""
+    sides = run.groupby([*CELL, "split"])["side"].nunique()
+    counts = (sides == run["side"].nunique()).groupby(level=CELL).sum()
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _ranked(rows: pd.DataFrame, means: pd.DataFrame, settings: RealSettings) -> list[str]:
