@@ -64,8 +64,8 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
     total = len(trials(settings))
     lines = [
         f"{len(splits)} of {total} trials done; {run.groupby(CELL).ngroups} cells of "
-        f"{run['dataset'].nunique()} datasets, {_split_counts(run)} of {settings.splits} splits each "
-        "by both sides."
+        f"{run['dataset'].nunique()} datasets, {_split_counts(run)} of {settings.splits} splits "
+        "each by both sides."
     ]
     # angcal's own trials need none of the packages.
     missing = splits[splits["side"] == "peers"]["missing"]
