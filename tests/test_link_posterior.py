@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -13,14 +16,8 @@ from angcal.link_posterior import BELIEF, average_curves
 from angcal.linkfit import estimate_link
 from angcal.prediction import angular_probability
 
-GRID = np.linspace(-2.5, 2.5, 41)
-
-
-def labelled(n, cosine, link, seed=0):
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(size=n)
-    labels = (rng.random(n) < angular_probability(link, cosine, scores)).astype(float)
-    return scores, labels
+sys.path.insert(0, str(Path(__file__).parent))
+from drawn_scores import GRID, labelled
 
 
 def averaged(scores, labels, family=None, known=None, weights=None, at=GRID):

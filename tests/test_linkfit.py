@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -19,15 +22,8 @@ from angcal.linkfit import (
 from angcal.prediction import angular_probability
 from angcal.score_bins import bin_scores
 
-GRID = np.linspace(-2.5, 2.5, 41)
-
-
-def labelled(n, cosine, link, seed=0):
-    """Standard scores and labels drawn from the model itself."""
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(size=n)
-    labels = (rng.random(n) < angular_probability(link, cosine, scores)).astype(float)
-    return scores, labels
+sys.path.insert(0, str(Path(__file__).parent))
+from drawn_scores import GRID, labelled
 
 
 def information(scores, cosine, link):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,11 @@ class _Evidence:
     scale: ScoreScale
     options: Options
 
+    @cached_property
+    def standard_scores(self) -> Floats:
+        """Leave-one-out scores in units of ‖ŵ‖_Σ."""
+        return self.scale.standardise(self.observables.calibration_scores)
+
     def known_link(self) -> tuple[Angle, Link]:
         """The angle by the chosen method, the link as given."""
         options = self.options
@@ -231,17 +237,21 @@ class _Evidence:
 
     def averaged(self, found: _UnknownLink) -> CalibratedCurve | AveragedCurve:
         """The average over what the labels leave open, or the best curve where there is none."""
-        scores = self.scale.standardise(self.observables.calibration_scores)
         parts = average_curves(
-            self.options.link, scores, self.fit.labels, self.case_weights, found.known
+            self.options.link,
+            self.standard_scores,
+            self.fit.labels,
+            self.case_weights,
+            found.known,
         )
         if not parts:
             return CalibratedCurve(found.link, found.angle.cosine, self.scale)
         return AveragedCurve(parts, self.scale)
 
     def _estimate_link(self, known: Angle | None) -> LinkEstimate:
-        scores = self.scale.standardise(self.observables.calibration_scores)
-        return estimate_link(self.options.link, scores, self.fit.labels, self.case_weights, known)
+        return estimate_link(
+            self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known
+        )
 
     def _with_observable(self, observable: Angle) -> _UnknownLink:
         """The link-free angle settles what labels cannot; "auto" lets the curve's shape pull it."""
