@@ -26,7 +26,7 @@ from angcal.covariance import Precision, ScoreScale
 from angcal.fitting import LinearFit
 from angcal.links import Link
 from angcal.observables import Observables
-from angcal.prediction import tabulated_probability
+from angcal.prediction import noise_share, tabulated_probability
 from angcal.score_bins import bin_scores, gather
 
 PROBABILITY_FLOOR = 1e-12
@@ -207,9 +207,8 @@ def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:
     if link.mixture is None:
         p = tabulated_probability(link, cosine, scores)
     else:
-        sine = float(np.sqrt(max(1.0 - cosine * cosine, 0.0)))
         centre = link.scale * cosine * scores + link.offset
-        p = link.mixture.smooth(centre, link.scale * sine)[0]
+        p = link.mixture.smooth(centre, link.scale * noise_share(cosine))[0]
     return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
 
 

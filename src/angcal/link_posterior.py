@@ -38,7 +38,7 @@ from angcal.linkfit import (
 )
 from angcal.links import Link
 from angcal.links.mixture import ProbitMixture
-from angcal.prediction import CurvePart
+from angcal.prediction import CurvePart, noise_share
 from angcal.score_bins import BinnedScores, bin_scores
 
 # Of log κ, in posterior standard deviations.
@@ -207,7 +207,7 @@ class _Posterior:
     ) -> tuple[float, float, float, float]:
         """(log weight, a, β, τ) of one κ, averaged over β about its optimum."""
         scale, bins, width = float(np.exp(log_scale)), self.bins, _width(cosine, log_scale)
-        slope, noise = scale * cosine, scale * np.sqrt(max(1.0 - cosine**2, 0.0))
+        slope, noise = scale * cosine, scale * noise_share(cosine)
         belief, count_for = self.belief, self.belief.labels_count_for
         offset, prior = relative_offset * width, 1.0 / (belief.offset_sd * width) ** 2
         p, rate = self.mixture.value_and_slope(slope * bins.nodes + offset, noise)

@@ -25,7 +25,7 @@ from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.links import Link
 from angcal.links.mixture import ProbitMixture
-from angcal.prediction import tabulated_probability
+from angcal.prediction import noise_share, tabulated_probability
 from angcal.score_bins import BinnedScores, bin_scores
 
 # A typical standard deviation of the true logit, and how far a priori it may be from that.
@@ -175,7 +175,7 @@ class LinkProblem:
         standard deviation of log κ, and each label counts for so many.
         """
         scale = float(np.exp(theta[0]))
-        slope, noise = scale * cosine, scale * np.sqrt(max(1.0 - cosine**2, 0.0))
+        slope, noise = scale * cosine, scale * noise_share(cosine)
         part = slope * self.bins.nodes
         p, dp, bend = mixture.smooth(part + theta[1], noise)
         columns = np.column_stack([part * dp + noise**2 * bend, dp])

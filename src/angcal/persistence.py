@@ -73,7 +73,7 @@ TRUSTED = (
     "angcal.prediction.curves.AveragedCurve",
     "angcal.prediction.curves.CalibratedCurve",
     "angcal.prediction.curves.ConstantCurve",
-    "angcal.prediction.table.CurvePart",
+    "angcal.prediction.parts.CurvePart",
     "angcal.reading.problem.LinearHead",
     "angcal.several.calibration.AngleMatrix",
     "angcal.several.integration.Noise",

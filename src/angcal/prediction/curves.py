@@ -12,8 +12,9 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
 from angcal.links import Link
+from angcal.prediction.parts import CurvePart
 from angcal.prediction.predictor import angular_probability
-from angcal.prediction.table import CurvePart, CurveTable
+from angcal.prediction.table import CurveTable
 
 
 class TabulatedCurve(ABC):

@@ -17,6 +17,11 @@ from angcal.links import Cauchit, ComplementaryLogLog, Link, Logit, Probit
 TABLE_NODES, TABLE_REACH, LARGEST_STEP, SMALLEST_NOISE = 1025, 8.0, 0.15, 0.3
 
 
+def noise_share(cosine: float) -> float:
+    """√(1 − c²): what of the true index the score does not tell."""
+    return float(np.sqrt(max(1.0 - cosine * cosine, 0.0)))
+
+
 def angular_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:
     """F(s) = E_Z σ(c·s + √(1−c²)·Z), to the accuracy of the link's smoothing (1e-10).
 
@@ -27,8 +32,22 @@ def angular_probability(link: Link, cosine: float, standard_scores: Floats) -> F
     >>> angular_probability(Probit(), 0.0, np.array([-3.0, 3.0]))
     array([0.5, 0.5])
     """
-    sine = np.sqrt(max(1.0 - cosine * cosine, 0.0))
-    return link.smooth(cosine * np.asarray(standard_scores, dtype=np.float64), sine)
+    s = np.asarray(standard_scores, dtype=np.float64)
+    return link.smooth(cosine * s, noise_share(cosine))
+
+
+def value_and_slope(link: Link, cosine: float, standard_scores: Floats) -> tuple[Floats, Floats]:
+    """(F(s), F′(s)), to 1e-10: for tables.
+
+    A link that is a mixture of probits (:mod:`angcal.links.mixture`) has both in closed form.
+    """
+    s, sine = np.asarray(standard_scores, dtype=np.float64), noise_share(cosine)
+    if link.fine_mixture is None:
+        slope = cosine * link.smooth_derivative(cosine * s, sine)
+        return angular_probability(link, cosine, s), slope
+    steepness = link.scale * cosine
+    value, rate = link.fine_mixture.value_and_slope(steepness * s + link.offset, link.scale * sine)
+    return value, steepness * rate
 
 
 def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:
@@ -39,15 +58,14 @@ def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) ->
     scores, and curves too steep for the table, are evaluated exactly.
     """
     s = np.asarray(standard_scores, dtype=np.float64)
-    sine = np.sqrt(max(1.0 - cosine * cosine, 0.0))
+    sine = noise_share(cosine)
     reach = min(float(np.abs(s).max(initial=0.0)), TABLE_REACH)
     spacing = 2.0 * reach / (TABLE_NODES - 1)
     steepness = link.scale * abs(cosine) / np.hypot(1.0, link.scale * sine)
     if s.size <= TABLE_NODES or steepness * spacing > LARGEST_STEP or _has_kinks(link, sine):
         return angular_probability(link, cosine, s)
     nodes = np.linspace(-reach, reach, TABLE_NODES)
-    values = angular_probability(link, cosine, nodes)
-    slopes = cosine * link.smooth_derivative(cosine * nodes, sine)
+    values, slopes = value_and_slope(link, cosine, nodes)
     inside = np.abs(s) <= reach
     p = np.clip(CubicHermiteSpline(nodes, values, slopes)(np.clip(s, -reach, reach)), 0.0, 1.0)
     if not inside.all():

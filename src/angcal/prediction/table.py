@@ -41,7 +41,7 @@ from angcal._typing import Floats
 from angcal.covariance import ScoreScale
 from angcal.links import Cauchit, ClippedLinear, ComplementaryLogLog, Link, Logit, Probit
 from angcal.links.quadrature import PROMISED_ACCURACY
-from angcal.prediction.predictor import angular_probability
+from angcal.prediction.parts import CurvePart
 
 LARGEST_TABLE_ERROR = 1e-9
 INTERPOLATION_ERROR = 0.8 * LARGEST_TABLE_ERROR
@@ -123,47 +123,10 @@ def fourth_derivative_bound(link: Link, spread: float) -> float:
         return float(BOUNDS[type(link)](np.float64(spread)))
 
 
-@dataclass(frozen=True)
-class CurvePart:
-    """One curve of an average: its weight, and F by its link and cosine.
-
-    Attributes
-    ----------
-    weight : float
-        Those of all parts sum to 1.
-    link : Link
-    cosine : float
-    """
-
-    weight: float
-    link: Link
-    cosine: float
-
-    @property
-    def steepness(self) -> float:
-        """κ|c|."""
-        return self.link.scale * abs(self.cosine)
-
-    @property
-    def sine(self) -> float:
-        """√(1 − c²)."""
-        return float(np.sqrt(max(1.0 - self.cosine * self.cosine, 0.0)))
-
-    @property
-    def bend(self) -> float:
-        """κ|c|·(w·sup|G⁗|)^¼, whose fourth power bounds w·|F⁗|."""
-        bound = fourth_derivative_bound(self.link, self.link.scale * self.sine)
-        return self.steepness * float((self.weight * np.float64(bound)) ** 0.25)
-
-    def values_and_slopes(self, nodes: Floats) -> tuple[Floats, Floats]:
-        """F and F′ at standard scores."""
-        link = self.link
-        if link.fine_mixture is not None:
-            steepness, spread = link.scale * self.cosine, link.scale * self.sine
-            value, rate = link.fine_mixture.value_and_slope(steepness * nodes + link.offset, spread)
-            return value, steepness * rate
-        slope = self.cosine * link.smooth_derivative(self.cosine * nodes, self.sine)
-        return angular_probability(link, self.cosine, nodes), slope
+def bend(part: CurvePart) -> float:
+    """κ|c|·(w·sup|G⁗|)^¼, whose fourth power bounds w·|F⁗|."""
+    bound = fourth_derivative_bound(part.link, part.link.scale * part.sine)
+    return part.steepness * float((part.weight * np.float64(bound)) ** 0.25)
 
 
 def mean_steepness(parts: Sequence[CurvePart]) -> float:
@@ -173,7 +136,7 @@ def mean_steepness(parts: Sequence[CurvePart]) -> float:
 
 def largest_spacing(parts: Sequence[CurvePart], budget: float = INTERPOLATION_ERROR) -> float:
     """h with Σ_k bend_k⁴·h⁴/384 ≤ budget and Σ_k w_kκ_k|c_k|·h ≤ 2; 0 without a bound."""
-    bends = np.array([part.bend for part in parts])
+    bends = np.array([bend(part) for part in parts])
     if not np.all(np.isfinite(bends)):
         return 0.0
     largest = float(bends.max())
@@ -188,7 +151,7 @@ def largest_stride(part: CurvePart, spacing: float, budget: float) -> int:
     """The largest m of 1, 2, 4, … with bend⁴·(mh)⁴/384 ≤ budget and κ|c|mh ≤ 1."""
     stride = LARGEST_STRIDE
     step = (384.0 * budget) ** 0.25
-    while stride > 1 and stride * spacing * max(part.bend / step, part.steepness) > 1.0:
+    while stride > 1 and stride * spacing * max(bend(part) / step, part.steepness) > 1.0:
         stride //= 2
     return stride
 
