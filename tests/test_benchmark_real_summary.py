@@ -18,7 +18,7 @@ from angcal.benchmark.real_figures import PANELS
 from angcal.benchmark.real_tables import coverage, excess, lost_cells
 from angcal.cli import main
 from angcal.reproduce.runner import read_tables, run_experiment
-from angcal.reproduce.store import Store, StoreError
+from angcal.reproduce.store import Store, UnfinishedError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_experiment import TOY
@@ -224,7 +224,7 @@ def test_one_side_alone_is_not_compared_with_nothing(quick, tmp_path, capsys):
     """A run of hours must not end in a traceback; its rows stay."""
     frames = dict(read_tables(REAL, QUICK, quick))
     frames["splits"] = frames["splits"][frames["splits"]["side"] == "peers"]
-    with pytest.raises(StoreError, match="Nothing to compare yet"):
+    with pytest.raises(UnfinishedError, match="Nothing to compare yet"):
         compare.joined(frames)
     arguments = ["--quick", "--datasets", "breast_cancer", "--side", "angcal"]
     assert main(["benchmark", "real", *arguments, "--out", str(tmp_path)]) == 1

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
 
 from angcal.reproduce.experiment import Frames
-from angcal.reproduce.store import StoreError
+from angcal.reproduce.store import UnfinishedError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def joined(frames: Frames) -> pd.DataFrame:
     sides = splits.groupby([*CELL, "split"])["side"].transform("nunique")
     rows = frames[""].merge(splits[sides == N_SIDES], on="trial", validate="many_to_one")
     if rows.empty:
-        raise StoreError(
+        raise UnfinishedError(
             "Nothing to compare yet: no split has rows of angcal's methods and of the peers. The "
             "rows are kept; run the other --side as well."
         )

@@ -14,7 +14,7 @@ from angcal.datasets import DatasetUnavailableError
 from angcal.reproduce.experiment import Result, Trial
 from angcal.reproduce.figures import RC, save_figure
 from angcal.reproduce.runner import read_tables, run_experiment
-from angcal.reproduce.store import StoreError, write_text
+from angcal.reproduce.store import StoreError, UnfinishedError, write_text
 
 FULL_FOLDER, QUICK_FOLDER = Path("reproduce"), Path("reproduce-quick")
 DESCRIPTION = """\
@@ -115,7 +115,7 @@ def carry_out(
             seed=options.seed,
             only=only,
         )
-    except (StoreError, DatasetUnavailableError) as error:
+    except (StoreError, UnfinishedError, DatasetUnavailableError) as error:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:

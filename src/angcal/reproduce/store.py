@@ -31,6 +31,10 @@ class StoreError(RuntimeError):
     """The files cannot be continued; the message says why and what to do."""
 
 
+class UnfinishedError(RuntimeError):
+    """The files can be continued, and have to be before anything can be shown of them."""
+
+
 def formatted(value: Cell) -> str:
     """Text of a cell: ten significant digits are beyond any Monte Carlo error and any rounding."""
     if isinstance(value, bool | np.bool_):
