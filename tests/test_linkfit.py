@@ -220,7 +220,7 @@ def test_fisher_scoring_finds_the_minimum_of_a_quadratic_within_bounds():
         off = theta - target
         return 0.5 * off @ matrix @ off, matrix @ off, matrix
 
-    value, free = fisher_scoring(quadratic, np.array([5.0, 5.0]), (-np.inf, np.inf))
+    (value, *_), free = fisher_scoring(quadratic, np.array([5.0, 5.0]), (-np.inf, np.inf))
     assert_allclose(free, target, atol=1e-7)
     assert value == pytest.approx(0.0, abs=1e-12)
     _, held = fisher_scoring(quadratic, np.array([5.0, 5.0]), (0.0, np.inf))

@@ -125,9 +125,9 @@ def average_curves(
     return _Posterior(family, family.mixture, bins, belief).parts(belief.before_labels(known))
 
 
-def _width(cosine: float, log_scale: float) -> float:
-    """√(1 + τ²/3): how wide a logistic curve is that noise τ = κ√(1−c²) has smoothed."""
-    return float(np.sqrt(1.0 + np.exp(2.0 * log_scale) * (1.0 - cosine**2) / 3.0))
+def _width(noise: Floats) -> Floats:
+    """√(1 + τ²/3): how wide a logistic curve is that noise τ has smoothed."""
+    return np.sqrt(1.0 + noise**2 / 3.0)
 
 
 class _Posterior:
@@ -190,42 +190,41 @@ class _Posterior:
                 theta, cosine, self.mixture, prior, belief.labels_count_for
             )
 
-        _, best = fisher_scoring(evaluate, start, LOG_SCALES, LOOSE_GAIN)
-        (kk, kb), (_, bb) = evaluate(best)[2]
+        (_, _, information), best = fisher_scoring(evaluate, start, LOG_SCALES, LOOSE_GAIN)
+        (kk, kb), (_, bb) = information
         left = kk - kb**2 / bb if bb > 0 else kk
         deviation = 1.0 / np.sqrt(max(left, 1.0 / belief.log_scale_sd**2))
-        relative_offset = best[1] / _width(cosine, best[0])
-        log_measure = np.log(deviation) + log_share
-        along = [
-            self._about(cosine, best[0] + step * deviation, relative_offset, log_measure)
-            for step in DEVIATIONS
-        ]
-        return best, along
+        log_scales = best[0] + deviation * np.array(DEVIATIONS)
+        return best, self._about(cosine, log_scales, best, np.log(deviation) + log_share)
 
     def _about(
-        self, cosine: float, log_scale: float, relative_offset: float, log_measure: float
-    ) -> tuple[float, float, float, float]:
-        """(log weight, a, β, τ) of one κ, averaged over β about its optimum."""
-        scale, bins, width = float(np.exp(log_scale)), self.bins, _width(cosine, log_scale)
-        slope, noise = scale * cosine, scale * noise_share(cosine)
-        belief, count_for = self.belief, self.belief.labels_count_for
-        offset, prior = relative_offset * width, 1.0 / (belief.offset_sd * width) ** 2
-        p, rate = self.mixture.value_and_slope(slope * bins.nodes + offset, noise)
+        self, cosine: float, log_scales: Floats, best: Floats, log_measure: float
+    ) -> list[tuple[float, float, float, float]]:
+        """(log weight, a, β, τ) of every κ, averaged over β about its optimum."""
+        scales, bins = np.exp(log_scales), self.bins
+        slopes, noises = scales * cosine, scales * noise_share(cosine)
+        widths, belief, count_for = _width(noises), self.belief, self.belief.labels_count_for
+        # The offset grows with the width of the curve.
+        offsets = widths * best[1] / _width(np.exp(best[0]) * noise_share(cosine))
+        priors = 1.0 / (belief.offset_sd * widths) ** 2
+        centres = slopes[:, None] * bins.nodes + offsets[:, None]
+        p, rates = self.mixture.values_and_slopes(centres, noises)
         p = np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
-        pull = rate / (p * (1.0 - p))
-        gradient = count_for * float((bins.positive - bins.total * p) @ pull)
-        gradient -= prior * offset
-        precision = count_for * float(bins.total @ (rate * pull)) + prior
-        deviation = 1.0 / np.sqrt(precision)
+        pulls = rates / (p * (1.0 - p))
+        gradients = count_for * np.sum((bins.positive - bins.total * p) * pulls, axis=1)
+        gradients -= priors * offsets
+        precisions = count_for * ((rates * pulls) @ bins.total) + priors
+        deviations = 1.0 / np.sqrt(precisions)
         # A step of Newton's method from a good guess, and its gain without another look; a short
         # one, as curves that are nearly steps have no curvature to go by.
-        move = float(np.clip(gradient * deviation**2, -deviation, deviation))
-        likelihood = float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
-        log_weight = count_for * likelihood - 0.5 * prior * offset**2
-        log_weight += gradient * move - 0.5 * precision * move**2
-        off = (log_scale - belief.log_scale) / belief.log_scale_sd
-        log_weight += np.log(deviation / width) - 0.5 * off**2 + log_measure
-        return float(log_weight), slope, offset + move, float(np.hypot(noise, deviation))
+        moves = np.clip(gradients * deviations**2, -deviations, deviations)
+        likelihoods = np.log(p) @ bins.positive + np.log1p(-p) @ bins.negative
+        log_weights = count_for * likelihoods - 0.5 * priors * offsets**2
+        log_weights += gradients * moves - 0.5 * precisions * moves**2
+        off = (log_scales - belief.log_scale) / belief.log_scale_sd
+        log_weights += np.log(deviations / widths) - 0.5 * off**2 + log_measure
+        columns = log_weights, slopes, offsets + moves, np.hypot(noises, deviations)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _part(self, weight: float, slope: float, offset: float, noise: float) -> CurvePart:
         scale = float(np.hypot(slope, noise))

@@ -192,7 +192,10 @@ class LinkProblem:
     ) -> tuple[float, Floats]:
         """Best (a, b) at one noise level: (penalised loss, (a, b))."""
         bounds = (-np.inf, 0.0) if self.falls else (0.0, np.inf)
-        return fisher_scoring(lambda theta: self.at_noise(theta, noise), start, bounds, gain)
+        (value, *_), best = fisher_scoring(
+            lambda theta: self.at_noise(theta, noise), start, bounds, gain
+        )
+        return value, best
 
     def solve_at(self, cosine: float) -> tuple[float, float]:
         """Best (κ, β) at one cosine, taken as exact: a two-parameter fit."""
@@ -231,15 +234,16 @@ def fisher_scoring(
     start: Floats,
     bounds: tuple[float, float],
     gain: float = SMALLEST_GAIN,
-) -> tuple[float, Floats]:
-    """Minimise a loss in two parameters, the first within bounds: (loss, parameters).
+) -> tuple[Evaluation, Floats]:
+    """Minimise a loss in two parameters, the first within bounds: (evaluation, parameters).
 
     Newton's method with the Fisher information, which is never indefinite, and halved steps where
     a whole one does not lower the loss.
     """
     theta = np.array([np.clip(start[0], *bounds), start[1]])
-    value, gradient, information = evaluate(theta)
+    here = evaluate(theta)
     for _ in range(MOST_SCORING_STEPS):
+        value, gradient, information = here
         held = theta[0] in bounds and gradient[0] * (1.0 if theta[0] == bounds[0] else -1.0) > 0
         step = _scoring_step(gradient, information, held)
         # Half the squared length of the step in standard errors: what is left to gain.
@@ -254,8 +258,8 @@ def fisher_scoring(
             step = 0.5 * step
         else:
             break
-        theta, (value, gradient, information) = trial, found
-    return value, theta
+        theta, here = trial, found
+    return here, theta
 
 
 def _scoring_step(gradient: Floats, information: Floats, held: bool) -> Floats:

@@ -8,7 +8,7 @@ of 2K·Z with Z standard normal and K of Kolmogorov's law, independent (Andrews 
 
 f the density of K. In log k that density falls off doubly exponentially on both sides and the
 integrand is analytic in a strip, so the trapezoidal rule converges exponentially: 16 nodes are good
-to 3e-9, which is enough for likelihoods, and 28 to 1e-15. Far to the left the identity
+to 3e-9, which is enough for likelihoods, and 20 to 1e-11. Far to the left the identity
 F(m) = exp(m + τ²/2)·F(−m − τ²) of the logistic link keeps the relative accuracy of small
 probabilities.
 """
@@ -27,7 +27,7 @@ LARGEST_SPREAD = 1e100
 """Its square does not overflow, and no score is as far to the left as that."""
 SURE_LOGIT, SURE_DEVIATIONS = 40.0, 9.0
 # Step of log k, and its range.
-LOGIT_GRID, FINE_LOGIT_GRID = (0.2, -1.6, 1.4), (0.12, -1.8, 1.44)
+LOGIT_GRID, FINE_LOGIT_GRID = (0.2, -1.6, 1.4), (0.16, -1.6, 1.44)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,13 @@ class ProbitMixture:
         ratio = centre[:, None] / widened
         return ndtr(ratio) @ self.weights, normal_density(ratio) @ (self.weights / widened)
 
+    def values_and_slopes(self, centres: Floats, spreads: Floats) -> tuple[Floats, Floats]:
+        """The same for rows of centres, each with a spread of its own."""
+        widened = np.hypot(self.widths, spreads[:, None])
+        ratio = centres[:, :, None] / widened[:, None, :]
+        slopes = normal_density(ratio) @ (self.weights / widened)[:, :, None]
+        return ndtr(ratio) @ self.weights, slopes[:, :, 0]
+
     def smooth(self, centre: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
         """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every centre m for one spread τ.
 
@@ -53,7 +60,7 @@ class ProbitMixture:
         value = ndtr(ratio) @ self.weights
         bells = normal_density(ratio)
         slope = bells @ (self.weights / widened)
-        bend = -(bells * ratio) @ (self.weights / widened**2)
+        bend = -(bells * ratio) @ (self.weights / widened / widened)
         return value, slope, bend
 
 
@@ -62,15 +69,27 @@ class LogisticMixture(ProbitMixture):
 
     def value_and_slope(self, centre: Floats, spread: float) -> tuple[Floats, Floats]:
         """F and ∂F/∂m, small ones to full relative accuracy."""
+        return self.smooth(centre, spread)[:2]
+
+    def smooth(self, centre: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+        """F, ∂F/∂m and ∂²F/∂m², small ones to full relative accuracy."""
         square = min(spread, LARGEST_SPREAD) ** 2
         far_left = centre < -square
         mirrored = np.where(far_left, -centre - square, centre)
-        value, slope = np.ones_like(mirrored), np.zeros_like(mirrored)
         # Beyond, 1 − F is below 1e-17: most nodes of a steep curve need no sum.
         unsure = mirrored <= SURE_LOGIT + SURE_DEVIATIONS * spread
-        value[unsure], slope[unsure] = super().value_and_slope(mirrored[unsure], spread)
+        value, slope, bend = (
+            np.ones_like(mirrored),
+            np.zeros_like(mirrored),
+            np.zeros_like(mirrored),
+        )
+        value[unsure], slope[unsure], bend[unsure] = super().smooth(mirrored[unsure], spread)
         factor = np.exp(np.where(far_left, centre + 0.5 * square, 0.0))
-        return factor * value, np.where(far_left, factor * (value - slope), slope)
+        return (
+            factor * value,
+            np.where(far_left, factor * (value - slope), slope),
+            np.where(far_left, factor * (value - 2.0 * slope + bend), bend),
+        )
 
 
 def kolmogorov_density(k: Floats) -> Floats:

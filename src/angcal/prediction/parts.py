@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from angcal._typing import Floats
 from angcal.links import Link
-from angcal.prediction.predictor import noise_share, value_and_slope
+from angcal.prediction.predictor import jet, noise_share, value_and_slope
 
 
 @dataclass(frozen=True)
@@ -38,3 +38,7 @@ class CurvePart:
     def values_and_slopes(self, standard_scores: Floats) -> tuple[Floats, Floats]:
         """F and F′, without the weight."""
         return value_and_slope(self.link, self.cosine, standard_scores)
+
+    def jet(self, standard_scores: Floats) -> tuple[Floats, Floats, Floats]:
+        """F, F′ and F″, without the weight, of a link that is a mixture of probits."""
+        return jet(self.link, self.cosine, standard_scores)

@@ -41,13 +41,20 @@ def value_and_slope(link: Link, cosine: float, standard_scores: Floats) -> tuple
 
     A link that is a mixture of probits (:mod:`angcal.links.mixture`) has both in closed form.
     """
-    s, sine = np.asarray(standard_scores, dtype=np.float64), noise_share(cosine)
+    s = np.asarray(standard_scores, dtype=np.float64)
+    if link.fine_mixture is not None:
+        return jet(link, cosine, s)[:2]
+    slope = cosine * link.smooth_derivative(cosine * s, noise_share(cosine))
+    return angular_probability(link, cosine, s), slope
+
+
+def jet(link: Link, cosine: float, standard_scores: Floats) -> tuple[Floats, Floats, Floats]:
+    """(F(s), F′(s), F″(s)) of a link that is a mixture of probits, to 1e-10."""
     if link.fine_mixture is None:
-        slope = cosine * link.smooth_derivative(cosine * s, sine)
-        return angular_probability(link, cosine, s), slope
-    steepness = link.scale * cosine
-    value, rate = link.fine_mixture.value_and_slope(steepness * s + link.offset, link.scale * sine)
-    return value, steepness * rate
+        raise TypeError(f"{link!r} is no mixture of probits: its F″ has no closed form.")
+    steepness, noise = link.scale * cosine, link.scale * noise_share(cosine)
+    value, rate, bend = link.fine_mixture.smooth(steepness * standard_scores + link.offset, noise)
+    return value, steepness * rate, steepness**2 * bend
 
 
 def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:

@@ -4,11 +4,7 @@ The table is the piecewise cubic that has F's values and slopes at nodes of spac
 
 **Between nodes.** Hermite's remainder is F⁗(ξ)·(s−a)²(b−s)²/24, at most sup|F⁗|·h⁴/384. With
 κ the link's scale, v = κ·c·s + offset and τ = κ·√(1−c²), F(s) = G(v) for G(v) = E base(v + τZ), so
-sup|F⁗| = (κ|c|)⁴·sup|G⁗|. Two bounds hold for sup|G⁗|, and the smaller one counts:
-
-- from the link: an average over Z stays within the bounds of base⁗, so sup|G⁗| ≤ sup|base⁗|;
-- from the noise: base is the distribution function of some L, so G(v) = E Φ((v − L)/τ) and
-  sup|G⁗| ≤ sup|φ‴|/τ⁴.
+sup|F⁗| = (κ|c|)⁴·sup|G⁗|, which :mod:`angcal.prediction.bounds` bounds.
 
 **At the nodes.** Values and slopes come from ``Link.smooth`` and ``smooth_derivative``, or from the
 closed form of a mixture of probits, good to ε = 1e-10. Hermite's weights on values are positive and
@@ -19,10 +15,10 @@ kept below 2/(κ|c|).
 across a cell F moves by at most 1: 1e-11 covers it.
 
 **Averages.** A curve Σ_k w_kF_k of several has sup|F⁗| ≤ Σ_k w_k·sup|F_k⁗|, and node errors and
-slopes that are averages too. Its flat parts need fewer nodes than its steep ones. A part that is
-evaluated at every m-th node only, with a cubic in between, is the same cubic on the cells in
-between: it adds w_k·sup|F_k⁗|·(mh)⁴/384 and is not interpolated twice. Of the 0.8e-9, 0.5e-9 decide
-h and the rest is shared by the parts for their m.
+slopes that are averages too. To make its table quickly, parts in closed form are evaluated at every
+m-th node only, with their second derivatives, and a quintic of width H = mh gives the nodes in
+between. That misses a value by sup|F⁽⁶⁾|·H⁶/46080 and a slope by sup|F⁽⁶⁾|·H⁵·√5/30000 at most
+(Birkhoff & Priver 1967), of which h/4 counts. Of 0.8e-9, 0.1e-9 goes there, by weight.
 
 h is the largest spacing for which this is 0.8e-9 + 1.5e-10 + 1e-11 at most. A table that would need
 too many cells is not made, nor one for a link without a bound: no noise and a kink, or a user's
@@ -31,27 +27,26 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial import Polynomial
 
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
-from angcal.links import Cauchit, ClippedLinear, ComplementaryLogLog, Link, Logit, Probit
 from angcal.links.quadrature import PROMISED_ACCURACY
+from angcal.prediction.bounds import CUBIC, QUINTIC, derivative_bound
 from angcal.prediction.parts import CurvePart
 
 LARGEST_TABLE_ERROR = 1e-9
 INTERPOLATION_ERROR = 0.8 * LARGEST_TABLE_ERROR
 """What h⁴ may cost; node errors and rounding share the rest."""
 
-SPACING_ERROR = 0.5 * LARGEST_TABLE_ERROR
-"""Of that, what the spacing itself may cost where several curves are averaged."""
+BETWEEN_ERROR = 0.1 * LARGEST_TABLE_ERROR
+"""Of that, what quintics may cost where several curves are averaged."""
 
-LARGEST_STRIDE = 16
-"""Nodes from one at which a flat part of an average is evaluated to the next."""
+STRIDES = (2, 3, 4, 6, 8, 12, 16, 24, 48)
+"""Nodes from one at which a part of an average is evaluated to the next; all divide the last."""
 
 LARGEST_STEP = 2.0
 """Of the link's argument from node to node: errors of slopes then add at most half of a value's."""
@@ -68,65 +63,13 @@ SCORES_AT_ONCE = 1 << 13
 ROUNDING_ERROR = 1e-11
 
 
-# -- sup|G⁗| ---------------------------------------------------------------------------------
+# -- where to look ---------------------------------------------------------------------------
 
 
-def normal_bound() -> float:
-    """sup|φ‴| of φ‴(z) = (3z − z³)φ(z), extreme at z² = 3 − √6."""
-    z = np.sqrt(3.0 - np.sqrt(6.0))
-    return float(np.sqrt(6.0) * z * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi))
-
-
-def logistic_bound() -> float:
-    """sup|base⁗| of base = (1 + x)/2, x = tanh(t/2): base⁗ = x(1 − x²)(3x² − 2)/4.
-
-    Extreme at x² = (15 − √105)/30.
-    """
-    square = (15.0 - np.sqrt(105.0)) / 30.0
-    return float(np.sqrt(square) * (1.0 - square) * (2.0 - 3.0 * square) / 4.0)
-
-
-def gumbel_bound() -> float:
-    """sup|base⁗| of base = 1 − e^−y, y = e^t: base⁗ = (y − 7y² + 6y³ − y⁴)e^−y = P(y)e^−y.
-
-    Extreme where P′ = P.
-    """
-    P = Polynomial([0.0, 1.0, -7.0, 6.0, -1.0])
-    extremes = (P.deriv() - P).roots()
-    y = extremes[np.isreal(extremes)].real
-    y = y[y > 0]
-    return float(np.max(np.abs(P(y)) * np.exp(-y)))
-
-
-# base⁗ is the third derivative of 1/(π(1 + t²)): with t = tan a, −(6/π)·sin(4a)·cos⁴(a).
-CAUCHY_BOUND = float(6.0 / np.pi * np.sin(0.4 * np.pi) * np.cos(0.1 * np.pi) ** 4)
-NORMAL_BOUND, LOGISTIC_BOUND, GUMBEL_BOUND = normal_bound(), logistic_bound(), gumbel_bound()
-# Clipped line: G⁗ = (φ″(v/τ) − φ″((v − 1)/τ))/τ³, and φ″ runs from −φ(0) to 2φ(√3).
-RAMP_BOUND = float((1.0 + 2.0 * np.exp(-1.5)) / np.sqrt(2.0 * np.pi))
-
-BOUNDS: dict[type[Link], Callable[[np.float64], np.float64]] = {
-    Logit: lambda tau: np.minimum(LOGISTIC_BOUND, NORMAL_BOUND / tau**4),
-    # Φ smoothed is Φ(v/√(1 + τ²)).
-    Probit: lambda tau: NORMAL_BOUND / (1.0 + tau**2) ** 2,
-    ComplementaryLogLog: lambda tau: np.minimum(GUMBEL_BOUND, NORMAL_BOUND / tau**4),
-    Cauchit: lambda tau: np.minimum(CAUCHY_BOUND, NORMAL_BOUND / tau**4),
-    ClippedLinear: lambda tau: np.minimum(RAMP_BOUND / tau**3, NORMAL_BOUND / tau**4),
-}
-"""Family -> (τ -> sup|G⁗|). A subclass may have another base, so it is not taken for its parent."""
-
-
-def fourth_derivative_bound(link: Link, spread: float) -> float:
-    """sup over v of |∂⁴/∂v⁴ E base(v + τZ)|, or ∞ where no bound is known."""
-    if type(link) not in BOUNDS:
-        return float("inf")
-    with np.errstate(divide="ignore", over="ignore"):
-        return float(BOUNDS[type(link)](np.float64(spread)))
-
-
-def bend(part: CurvePart) -> float:
-    """κ|c|·(w·sup|G⁗|)^¼, whose fourth power bounds w·|F⁗|."""
-    bound = fourth_derivative_bound(part.link, part.link.scale * part.sine)
-    return part.steepness * float((part.weight * np.float64(bound)) ** 0.25)
+def bend(part: CurvePart, order: int = CUBIC) -> float:
+    """κ|c|·(sup|∂^kG|)^(1/k), whose k-th power bounds the k-th derivative of F."""
+    bound = derivative_bound(part.link, part.link.scale * part.sine, order)
+    return part.steepness * float(np.float64(bound) ** (1.0 / order))
 
 
 def mean_steepness(parts: Sequence[CurvePart]) -> float:
@@ -135,8 +78,8 @@ def mean_steepness(parts: Sequence[CurvePart]) -> float:
 
 
 def largest_spacing(parts: Sequence[CurvePart], budget: float = INTERPOLATION_ERROR) -> float:
-    """h with Σ_k bend_k⁴·h⁴/384 ≤ budget and Σ_k w_kκ_k|c_k|·h ≤ 2; 0 without a bound."""
-    bends = np.array([bend(part) for part in parts])
+    """h with Σ_k w_k·bend_k⁴·h⁴/384 ≤ budget and Σ_k w_kκ_k|c_k|·h ≤ 2; 0 without a bound."""
+    bends = np.array([part.weight**0.25 * bend(part) for part in parts])
     if not np.all(np.isfinite(bends)):
         return 0.0
     largest = float(bends.max())
@@ -148,28 +91,58 @@ def largest_spacing(parts: Sequence[CurvePart], budget: float = INTERPOLATION_ER
 
 
 def largest_stride(part: CurvePart, spacing: float, budget: float) -> int:
-    """The largest m of 1, 2, 4, … with bend⁴·(mh)⁴/384 ≤ budget and κ|c|mh ≤ 1."""
-    stride = LARGEST_STRIDE
-    step = (384.0 * budget) ** 0.25
-    while stride > 1 and stride * spacing * max(bend(part) / step, part.steepness) > 1.0:
-        stride //= 2
-    return stride
+    """The largest m with bend₆⁶·(mh)⁶·(1/46080 + √5/(120000m)) ≤ budget; 1 without a bound."""
+    twist = spacing * bend(part, QUINTIC)
+    for stride in reversed(STRIDES):
+        cost = 1.0 / 46080.0 + np.sqrt(5.0) / (120000.0 * stride)
+        if stride * twist <= (budget / cost) ** (1 / 6):
+            return stride
+    return 1
 
 
-def between(values: Floats, slopes: Floats, width: float, stride: int) -> tuple[Floats, Floats]:
-    """Values and slopes at all nodes, from every m-th and the cubics between those."""
-    if stride == 1:
-        return values, slopes
+# Of 1, t, …, t⁵: what value, slope and second derivative at 0, then at 1, add between them.
+QUINTIC_BASIS = np.array(
+    [
+        [1.0, 0.0, 0.0, -10.0, 15.0, -6.0],
+        [0.0, 1.0, 0.0, -6.0, 8.0, -3.0],
+        [0.0, 0.0, 0.5, -1.5, 1.5, -0.5],
+        [0.0, 0.0, 0.0, 10.0, -15.0, 6.0],
+        [0.0, 0.0, 0.0, -4.0, 7.0, -3.0],
+        [0.0, 0.0, 0.0, 0.5, -1.0, 0.5],
+    ]
+)
+
+
+def between(jet: Floats, width: float, stride: int) -> tuple[Floats, Floats]:
+    """Values and slopes at all nodes, from (F, F′, F″) at every m-th and quintics between those."""
+    at_ends = np.array([[1.0], [width], [width**2]]) * jet
+    data = np.concatenate([at_ends[:, :-1], at_ends[:, 1:]])
     t = np.arange(stride) / stride
-    start, end = (1.0 + 2.0 * t) * (1.0 - t) ** 2, t * t * (3.0 - 2.0 * t)
-    leaving, coming = t * (1.0 - t) ** 2, t * t * (t - 1.0)
-    rise = 6.0 * t * (1.0 - t)
-    left, right = values[:-1, None], values[1:, None]
-    at_left, at_right = slopes[:-1, None], slopes[1:, None]
-    value = start * left + end * right + width * (leaving * at_left + coming * at_right)
-    slope = rise * (right - left) / width
-    slope = slope + (1.0 - t) * (1.0 - 3.0 * t) * at_left + t * (3.0 * t - 2.0) * at_right
-    return np.append(value.ravel(), values[-1]), np.append(slope.ravel(), slopes[-1])
+    powers = t ** np.arange(6)[:, None]
+    rates = np.zeros_like(powers)
+    rates[1:] = np.arange(1, 6)[:, None] * powers[:-1]
+    values = data.T @ (QUINTIC_BASIS @ powers)
+    slopes = data.T @ (QUINTIC_BASIS @ rates) / width
+    return np.append(values.ravel(), jet[0, -1]), np.append(slopes.ravel(), jet[1, -1])
+
+
+def at_all_nodes(parts: Sequence[CurvePart], nodes: Floats) -> tuple[Floats, Floats]:
+    """Values and slopes of Σ_k w_kF_k; each part is evaluated as seldom as it allows."""
+    spacing = float(nodes[1] - nodes[0])
+    values, slopes = np.zeros_like(nodes), np.zeros_like(nodes)
+    alike: dict[int, list[CurvePart]] = {}
+    for part in parts:
+        alike.setdefault(largest_stride(part, spacing, BETWEEN_ERROR), []).append(part)
+    for part in alike.pop(1, []):
+        value, slope = part.values_and_slopes(nodes)
+        values += part.weight * value
+        slopes += part.weight * slope
+    for stride, group in alike.items():
+        jets = [part.weight * np.stack(part.jet(nodes[::stride])) for part in group]
+        value, slope = between(np.sum(jets, axis=0), stride * spacing, stride)
+        values += value
+        slopes += slope
+    return values, slopes
 
 
 # -- the table -------------------------------------------------------------------------------
@@ -197,7 +170,7 @@ class CurveTable:
     def build(cls, parts: Sequence[CurvePart]) -> CurveTable | None:
         """The table of Σ_k w_kF_k, or None where none of at most 2¹⁴ cells is good to 1e-9."""
         several = len(parts) > 1
-        spent = SPACING_ERROR if several else INTERPOLATION_ERROR
+        spent = INTERPOLATION_ERROR - several * BETWEEN_ERROR
         allowed = largest_spacing(parts, spent)
         reach = min(WIDEST_REACH, 0.5 * allowed * (MOST_CELLS - 1))
         if reach < SMALLEST_REACH:
@@ -205,23 +178,13 @@ class CurveTable:
         # Half a cell more at either end: rounding cannot put a score within reach outside.
         cells = int(np.clip(np.ceil(2.0 * reach / allowed), 1, MOST_CELLS - 1)) + 1
         if several:
-            cells = LARGEST_STRIDE * int(np.ceil(cells / LARGEST_STRIDE))
+            cells = STRIDES[-1] * int(np.ceil(cells / STRIDES[-1]))
         spacing = 2.0 * reach / (cells - 1)
         nodes = spacing * (np.arange(cells + 1, dtype=np.float64) - 0.5 * cells)
-        # Whole budgets, where a little less may have been used.
-        error = INTERPOLATION_ERROR if several else spent * (spacing / allowed) ** 4
-        # In an average, a part may move by 1 from one of its nodes to the next.
-        step = max(mean_steepness(parts) * spacing, float(several))
-        error += PROMISED_ACCURACY * (1.0 + 0.25 * step) + ROUNDING_ERROR
-        values, slopes = np.zeros_like(nodes), np.zeros_like(nodes)
-        for part in parts:
-            left = (INTERPOLATION_ERROR - spent) / len(parts)
-            stride = largest_stride(part, spacing, left) if several else 1
-            found = part.values_and_slopes(nodes[::stride])
-            value, slope = between(*found, stride * spacing, stride)
-            values += part.weight * value
-            slopes += part.weight * slope
-        return cls(hermite_coefficients(values, slopes, spacing), spacing, float(error))
+        found = at_all_nodes(parts, nodes) if several else parts[0].values_and_slopes(nodes)
+        error = spent * (spacing / allowed) ** 4 + several * BETWEEN_ERROR + ROUNDING_ERROR
+        error += PROMISED_ACCURACY * (1.0 + 0.25 * mean_steepness(parts) * spacing)
+        return cls(hermite_coefficients(*found, spacing), spacing, float(error))
 
     @property
     def cells(self) -> int:
