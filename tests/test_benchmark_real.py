@@ -143,8 +143,10 @@ def test_a_set_without_labels_is_refused(monkeypatch):
 
 def test_the_first_split_of_everything_comes_first():
     listed = trials(FULL)
-    one_round = 2 * len(FULL.datasets) * len(FULL.ratios)
-    assert len(listed) == one_round * FULL.splits
+    cells = len(FULL.datasets) * len(FULL.ratios)
+    one_round = 2 * cells
+    assert len(listed) == one_round * FULL.splits + cells * FULL.costly_splits
+    assert all(trial["side"] == real.SELDOM for trial in listed[one_round * FULL.splits :])
     assert {trial["split"] for trial in listed[:one_round]} == {0}
     assert {trial["dataset"] for trial in listed[:one_round]} == set(FULL.datasets)
 
@@ -164,8 +166,7 @@ def test_every_labelled_set_takes_part():
 @pytest.mark.parametrize("side", real.SIDES)
 def test_a_trial_repeats_itself(side):
     trial = {"dataset": "breast_cancer", "ratio": 2.0, "split": 1, "side": side}
-    settings = replace(QUICK, costly_entries=0)
-    first, again = run_trial(settings, trial), run_trial(settings, trial)
+    first, again = run_trial(QUICK, trial), run_trial(QUICK, trial)
     assert first["splits"] == again["splits"]
     for one, other in zip(first[""], again[""], strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
@@ -178,6 +179,22 @@ def test_a_size_that_cannot_be_had_leaves_its_reason():
     )
     assert not tables.get("")
     assert "fewer than 40" in tables["splits"][0]["not_run"]
+
+
+def test_costly_methods_are_left_to_small_tasks():
+    tables = run_trial(replace(QUICK, costly_entries=100), {**FIRST, "side": real.SELDOM})
+    assert not tables.get("")
+    assert tables["splits"][0]["not_run"] == "costly methods at n·d above 100"
+
+
+def test_every_method_has_one_side():
+    sides = {name: real.side_of(method) for name, method in METHODS.items()}
+    assert {name for name, side in sides.items() if side == "angcal"} == {TUNED, COARSE, DEFAULT}
+    assert sides["logistic tuned"] == "peers"
+    assert sides["CV temperature, tuned"] == real.SELDOM
+    assert {method.name for method in real.applicable({"side": real.SELDOM})} == {
+        name for name, method in METHODS.items() if method.costly and not method.missing()
+    }
 
 
 def test_a_method_that_fails_is_reported_and_the_others_go_on(monkeypatch):
@@ -195,8 +212,7 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(monkeypatch):
 def test_a_missing_package_is_reported_and_its_methods_left_out(monkeypatch):
     # None in sys.modules is how Python is told that a module cannot be imported.
     monkeypatch.setitem(sys.modules, "betacal", None)
-    settings = replace(QUICK, costly_entries=0)
-    tables = run_trial(settings, {**FIRST, "side": "peers"})
+    tables = run_trial(QUICK, {**FIRST, "side": "peers"})
     assert "betacal" in tables["splits"][0]["missing"]
     assert not tables["failures"]
     ran = {row["method"] for row in tables[""]}
@@ -235,6 +251,8 @@ def test_methods_give_probabilities(name):
         ("CV sigmoid", 5),
         ("CV temperature, one model", 6),
         ("CV sigmoid, one model, tuned", 606),
+        ("CV temperature, tuned", 505),
+        ("venn-abers, cross, tuned", 606),
         ("betacal", 1),
         ("betacal, tuned", 101),
         ("venn-abers, cross", 6),

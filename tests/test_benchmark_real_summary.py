@@ -13,9 +13,11 @@ from scipy import stats
 
 from angcal.benchmark import command, compare
 from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
+from angcal.benchmark.peers import METHODS
 from angcal.benchmark.real import OWN_NAMES, QUICK, REAL
-from angcal.benchmark.real_figures import PANELS
-from angcal.benchmark.real_tables import coverage, excess, lost_cells
+from angcal.benchmark.real_figures import COSTLY_PANELS, PANELS
+from angcal.benchmark.real_losses import complete, excess, labelled, lost_cells
+from angcal.benchmark.real_tables import coverage, where_costly
 from angcal.cli import main
 from angcal.reproduce.runner import read_tables, run_experiment
 from angcal.reproduce.store import Store, UnfinishedError
@@ -55,6 +57,27 @@ def test_mean_ranks():
     assert found.ranks.to_dict() == {TUNED: 1.625, OTHER: 1.875, DEFAULT: 2.5}
     assert (found.best, found.runner_up) == (TUNED, OTHER)
     assert (found.n_cells, found.n_datasets) == (4, 2)
+    # Two datasets tell nothing apart.
+    assert found.like_the_best == [OTHER, DEFAULT]
+
+
+def test_datasets_count_alike_however_many_sizes_they_have():
+    means = compare.cell_means(toy_values()).iloc[:3]
+    found = compare.ranking(means)
+    # a: own 1.5, default 3, other 1.5; b: own 2, default 1, other 3.
+    assert found.ranks.to_dict() == {TUNED: 1.75, DEFAULT: 2.0, OTHER: 2.25}
+    np.testing.assert_allclose(found.by_cells[[TUNED, DEFAULT, OTHER]], [5 / 3, 7 / 3, 2.0])
+
+
+def test_methods_beyond_the_critical_difference_are_told_apart():
+    cells = [(f"set {k}", 1.0, 0) for k in range(30)]
+    index = pd.MultiIndex.from_tuples(cells, names=["dataset", "ratio", "split"])
+    near = 0.1 + np.tile([0.01, -0.01], 15)
+    values = pd.DataFrame({TUNED: 0.1, OTHER: near, DEFAULT: 9.0}, index=index)
+    found = compare.ranking(compare.cell_means(values))
+    assert found.ranks.to_dict() == {TUNED: 1.5, OTHER: 1.5, DEFAULT: 3.0}
+    assert found.critical_difference < 1.5
+    assert found.like_the_best == [OTHER]
 
 
 def test_friedman_over_datasets_by_its_formula():
@@ -123,10 +146,31 @@ def test_excess_and_lost_cells():
     assert lost[0][2] == pytest.approx(0.1)
 
 
+def test_pictures_show_datasets_that_have_every_size():
+    means = compare.cell_means(toy_values())
+    assert list(complete(means.drop(("a", 2.0))).index) == [("b", 1.0), ("b", 2.0)]
+    assert len(complete(means)) == 4
+
+
+def test_costly_methods_are_compared_where_they_were_run():
+    values = toy_values().rename(columns={OTHER: "CV temperature, tuned"})
+    values.loc[values.index.get_level_values("dataset") == "b", "CV temperature, tuned"] = np.nan
+    assert set(where_costly(values).index.get_level_values("dataset")) == {"a"}
+    assert where_costly(toy_values()).empty
+
+
+def test_a_stand_in_is_called_one():
+    assert labelled("har") == "har (stand-in)"
+    assert labelled("madelon") == "madelon"
+
+
 def test_every_panel_leaves_angcal_in_sight():
     shown = [name for names in PANELS.values() for name in names]
+    costly = [name for names in COSTLY_PANELS.values() for name in names]
     assert len(set(shown)) == len(shown)
-    assert all(len(names) <= 5 for names in PANELS.values())
+    assert set(shown) | set(costly) == set(METHODS) - set(OWN_NAMES)
+    assert {name for name in costly if not METHODS[name].costly} == {"logistic tuned"}
+    assert all(len(names) <= 6 for names in (PANELS | COSTLY_PANELS).values())
 
 
 # -- the command -------------------------------------------------------------------------------
@@ -152,7 +196,7 @@ def test_the_quick_run_leaves_tables_and_pictures(quick):
     assert f"{COARSE} in the place of {TUNED}" in ranks
     assert f"| {COARSE} |" not in ranks
     assert "Nemenyi" in ranks
-    assert "16 of 16 trials done; 3 cells of 2 datasets" in ranks
+    assert "20 of 20 trials done; 3 cells of 2 datasets" in ranks
     losses = (quick / "log-loss.md").read_text()
     assert "malignant against benign" in losses
     assert "christine" in losses
@@ -174,17 +218,17 @@ def test_failures_and_missing_packages_are_told(quick):
     frames["splits"] = frames["splits"].assign(missing="netcal; betacal")
     told = coverage(frames, QUICK)
     assert "x failed 1 times, first with “Bad: luck”" in told
-    assert "netcal (8 trials), betacal (8 trials)" in told
+    assert "netcal (12 trials), betacal (12 trials)" in told
 
 
 def test_a_part_of_the_datasets_can_be_run_first(quick, tmp_path, capsys):
     arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
     assert main([*arguments, "--datasets", "breast_cancer"]) == 0
-    assert "8 of 16 trials done" in capsys.readouterr().out
+    assert "10 of 20 trials done" in capsys.readouterr().out
     with (tmp_path / "real-splits.csv").open(newline="") as file:
         assert {row["dataset"] for row in csv.DictReader(file)} == {"breast_cancer"}
     assert main(arguments) == 0
-    assert "16 of 16 trials done" in capsys.readouterr().out
+    assert "20 of 20 trials done" in capsys.readouterr().out
     one, other = (read_tables(REAL, QUICK, folder)[""] for folder in (quick, tmp_path))
     pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
 

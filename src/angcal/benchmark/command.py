@@ -38,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--side",
-        choices=("angcal", "peers"),
-        help="run the trials of angcal's methods only, or those of the others (real only)",
+        choices=("angcal", "peers", "seldom"),
+        help="run the trials of angcal's methods only, those of the others, or those of the "
+        "methods that are run on the first splits of small tasks (real only)",
     )
     add_run_arguments(parser, FULL_FOLDER, QUICK_FOLDER)
 

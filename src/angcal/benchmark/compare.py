@@ -34,15 +34,16 @@ CELL = ["dataset", "ratio"]
 CLEAR = 2.0
 """Standard errors from which on a difference counts."""
 SIGNIFICANCE = 0.05
-N_SIDES = 2
-"""angcal's methods, and the peers."""
+COMPARED = ("angcal", "peers")
+"""Sides without which there is nothing to compare."""
 
 
 def joined(frames: Frames) -> pd.DataFrame:
     """Rows of the methods, each with the columns of its split, where both sides were run."""
-    splits = frames["splits"]
-    sides = splits.groupby([*CELL, "split"])["side"].transform("nunique")
-    rows = frames[""].merge(splits[sides == N_SIDES], on="trial", validate="many_to_one")
+    splits = frames["splits"].assign(compared=frames["splits"]["side"].isin(COMPARED))
+    sides = splits.groupby([*CELL, "split"])["compared"].transform("sum")
+    known = splits[sides == len(COMPARED)].drop(columns="compared")
+    rows = frames[""].merge(known, on="trial", validate="many_to_one")
     if rows.empty:
         raise UnfinishedError(
             "Nothing to compare yet: no split has rows of angcal's methods and of the peers. The "
@@ -85,7 +86,9 @@ class Ranking:
     Parameters
     ----------
     ranks : Series
-        Mean over cells, best first.
+        Mean over datasets, best first.
+    by_cells : Series
+        Mean over cells, in which datasets of many sizes count for more.
     n_cells, n_datasets : int
     statistic, p_value : float
         Friedman's test over datasets; NaN where there are too few of them or of methods.
@@ -94,6 +97,7 @@ class Ranking:
     """
 
     ranks: pd.Series
+    by_cells: pd.Series
     n_cells: int
     n_datasets: int
     statistic: float
@@ -110,6 +114,12 @@ class Ranking:
         """The next one."""
         return str(self.ranks.index[1])
 
+    @property
+    def like_the_best(self) -> list[str]:
+        """Methods that Nemenyi's test does not tell from the best one."""
+        near = self.ranks <= self.ranks.iloc[0] + self.critical_difference
+        return [str(name) for name in self.ranks.index[near]][1:]
+
 
 def ranking(means: pd.DataFrame) -> Ranking:
     """Rank methods that all have a value in every cell."""
@@ -120,7 +130,8 @@ def ranking(means: pd.DataFrame) -> Ranking:
         test = friedmanchisquare(*(per_dataset[name] for name in per_dataset))
         statistic, p_value = float(test.statistic), float(test.pvalue)
     return Ranking(
-        ranks=means.rank(axis=1).mean().sort_values(kind="stable"),
+        ranks=per_dataset.mean().sort_values(kind="stable"),
+        by_cells=means.rank(axis=1).mean(),
         n_cells=len(means),
         n_datasets=N,
         statistic=statistic,

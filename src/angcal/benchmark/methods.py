@@ -2,7 +2,7 @@
 
 A method is charged for every linear model that it fits, and for the labels that it keeps from the
 model and spends on calibration alone. LogisticRegressionCV with 20 penalties and 5 folds fits
-20·5 + 1 = 101 models; calibrated by 5 folds, 6·101 = 606.
+20·5 + 1 = 101 models; calibrated by 5 folds, 5·101 = 505, and 101 more for a model of all rows.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Method:
     package : str, default=""
         What has to be importable besides angcal's own dependencies.
     costly : bool, default=False
-        Whether it is left to the small tasks.
+        Whether it is left to the first splits of small tasks.
     """
 
     name: str
@@ -188,12 +188,15 @@ def _cross_calibrated(training: Training, method: str, ensemble: bool, base: Bas
     return Fitted(positive(model), chosen_C(model.calibrated_classifiers_[0].estimator))
 
 
-def _cross_methods() -> list[Method]:
+def _cross_methods(base: Base) -> list[Method]:
+    tuned = base == "tuned"
     return [
         Method(
-            f"CV {method}" + ("" if ensemble else ", one model"),
-            partial(_cross_calibrated, method=method, ensemble=ensemble, base="C=1"),
-            plain_fits=FOLDS + (not ensemble),
+            f"CV {method}" + ("" if ensemble else ", one model") + (", tuned" if tuned else ""),
+            partial(_cross_calibrated, method=method, ensemble=ensemble, base=base),
+            plain_fits=0 if tuned else FOLDS + (not ensemble),
+            searches=FOLDS + (not ensemble) if tuned else 0,
+            costly=tuned,
         )
         for method in ("sigmoid", "isotonic", "temperature")
         for ensemble in (True, False)
@@ -208,14 +211,6 @@ OWN = (
 SCIKIT_LEARN = (
     Method("logistic", partial(_logistic, base="C=1"), plain_fits=1),
     Method("logistic tuned", partial(_logistic, base="tuned"), searches=1),
-    *_cross_methods(),
-    *(
-        Method(
-            f"CV {method}, one model, tuned",
-            partial(_cross_calibrated, method=method, ensemble=False, base="tuned"),
-            searches=FOLDS + 1,
-            costly=True,
-        )
-        for method in ("sigmoid", "temperature")
-    ),
+    *_cross_methods("C=1"),
+    *_cross_methods("tuned"),
 )

@@ -6,7 +6,9 @@ a fitted model, or the pair (P(y = 0), P(y = 1)), together with labels that the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -28,6 +30,7 @@ from angcal.benchmark.methods import (
     chosen_C,
     positive,
 )
+from angcal.benchmark.remembered import Remembered
 
 Map = Callable[[Floats], Floats]
 """P(y = 1) of a model to calibrated P(y = 1)."""
@@ -35,11 +38,20 @@ Map = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Calibrator:
-    """A calibrator of another package: probabilities and labels of a holdout to a map."""
+    """A calibrator of another package: probabilities and labels of a holdout to a map.
+
+    Parameters
+    ----------
+    name, package : str
+    fit : callable
+    costly : bool, default=False
+        Whether it is left to the first splits of small tasks, and to tuned models.
+    """
 
     name: str
     package: str
     fit: Callable[[Floats, NDArray[np.int64]], Map]
+    costly: bool = False
 
 
 def pair(p: Floats) -> Floats:
@@ -61,7 +73,9 @@ def _venn_abers(p: Floats, y: NDArray[np.int64]) -> Map:
 def _netcal(p: Floats, y: NDArray[np.int64], module: str, name: str) -> Map:
     single_threaded_torch()
     fitted = getattr(import_module(module), name)()
-    fitted.fit(p, y)
+    # ENIR shows its progress and cannot be told not to.
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        fitted.fit(p, y)
     return fitted.transform
 
 
@@ -81,19 +95,33 @@ CALIBRATORS = (
     Calibrator("betacal", "betacal", _betacal),
     Calibrator("venn-abers", "venn_abers", _venn_abers),
     *(
-        Calibrator(f"netcal {label}", module, partial(_netcal, module=module, name=name))
-        for label, module, name in (
-            ("beta", "netcal.scaling", "BetaCalibration"),
-            ("temperature", "netcal.scaling", "TemperatureScaling"),
-            ("histogram", "netcal.binning", "HistogramBinning"),
+        Calibrator(f"netcal {label}", module, partial(_netcal, module=module, name=name), costly)
+        for label, module, name, costly in (
+            ("beta", "netcal.scaling", "BetaCalibration", False),
+            ("temperature", "netcal.scaling", "TemperatureScaling", False),
+            ("histogram", "netcal.binning", "HistogramBinning", False),
+            ("logistic", "netcal.scaling", "LogisticCalibration", True),
+            ("isotonic", "netcal.binning", "IsotonicRegression", True),
+            ("BBQ", "netcal.binning", "BBQ", True),
+            ("ENIR", "netcal.binning", "ENIR", True),
         )
     ),
-    # "logistic" is the package's own advice, "ts-mix" its advice for the log-loss.
+    # "logistic" is the package's own advice, "ts-mix" its advice for the log-loss. Its "platt",
+    # "isotonic", "beta" and "ivap" are scikit-learn's, betacal's and venn-abers' own; "cir" needs
+    # one package more.
     *(
         Calibrator(
-            f"probmetrics {name}", "probmetrics.calibrators", partial(_probmetrics, name=name)
+            f"probmetrics {name}",
+            "probmetrics.calibrators",
+            partial(_probmetrics, name=name),
+            costly,
         )
-        for name in ("logistic", "ts-mix")
+        for name, costly in (
+            ("logistic", False),
+            ("ts-mix", False),
+            ("logistic-mix", True),
+            ("quadratic-scaling", True),
+        )
     ),
 )
 
@@ -106,10 +134,10 @@ def _on_holdout(training: Training, calibrator: Calibrator, base: Base) -> Fitte
     return Fitted(lambda X: calibrate(predict(X)), chosen_C(model))
 
 
-def _cross_venn_abers(training: Training) -> Fitted:
+def _cross_venn_abers(training: Training, base: Base) -> Fitted:
     """The package's own cross-fitting; it passes rows through a data frame, which must be dense."""
     fitted = import_module("venn_abers").VennAbersCalibrator(
-        estimator=training.model("C=1"),
+        estimator=Remembered(training.model(base), training.memory),
         inductive=False,
         n_splits=FOLDS,
         random_state=training.seed,
@@ -132,8 +160,25 @@ def _holdout_methods(base: Base) -> list[Method]:
             searches=int(tuned),
             reduced=base,
             package=calibrator.package,
+            costly=calibrator.costly,
         )
         for calibrator in CALIBRATORS
+        if tuned or not calibrator.costly
+    ]
+
+
+def _cross_venn_abers_methods() -> list[Method]:
+    """It fits a model to all rows as well, which its predictions do not use."""
+    return [
+        Method(
+            "venn-abers, cross" + (", tuned" if tuned else ""),
+            partial(_cross_venn_abers, base="tuned" if tuned else "C=1"),
+            plain_fits=0 if tuned else FOLDS + 1,
+            searches=FOLDS + 1 if tuned else 0,
+            package="venn_abers",
+            costly=tuned,
+        )
+        for tuned in (False, True)
     ]
 
 
@@ -142,8 +187,7 @@ METHODS: dict[str, Method] = {
     for method in (
         *OWN,
         *SCIKIT_LEARN,
-        # It fits a model to all rows as well, which its predictions do not use.
-        Method("venn-abers, cross", _cross_venn_abers, plain_fits=FOLDS + 1, package="venn_abers"),
+        *_cross_venn_abers_methods(),
         *_holdout_methods("C=1"),
         *_holdout_methods("tuned"),
     )

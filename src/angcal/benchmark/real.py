@@ -1,7 +1,8 @@
 r"""``angcal benchmark real``: every method on the same labelled rows of every real task.
 
-A trial is (dataset, n/d, split, side), a side being angcal's methods or the peers. Each method is
-fitted to the n rows and judged on the test rows by
+A trial is (dataset, n/d, split, side), a side being angcal's methods, the peers, or costly peers,
+which are run seldom: on the first splits of small tasks. Each method is fitted to the n rows and
+judged on the test rows by
 
 .. math::
     \text{log-loss} = -\mathrm{mean} \log p_\varepsilon(y), \qquad
@@ -41,6 +42,8 @@ from angcal.reproduce.experiment import Cell, Experiment, Row, Tables, Trial
 from angcal.reproduce.runner import trial_generator
 
 SIDES = ("angcal", "peers")
+SELDOM = "seldom"
+"""The side of the costly methods."""
 OWN_NAMES = tuple(method.name for method in OWN)
 N_BINS = 15
 CLIP = 1e-6
@@ -134,14 +137,16 @@ def trials(settings: RealSettings) -> list[dict[str, Any]]:
     """Split 0 of every dataset and size comes first: a run that is stopped has seen them all.
 
     angcal's methods and the peers have trials of their own, so that angcal's can be run again when
-    they have changed.
+    they have changed. What is run seldom comes last.
     """
+    every, first = range(settings.splits), range(settings.costly_splits)
     return [
         {"dataset": dataset, "ratio": ratio, "split": split, "side": side}
-        for split in range(settings.splits)
+        for splits, sides in ((every, SIDES), (first, (SELDOM,)))
+        for split in splits
         for dataset in settings.datasets
         for ratio in settings.ratios
-        for side in SIDES
+        for side in sides
     ]
 
 
@@ -208,15 +213,19 @@ def measured(outcome: Outcome, y: NDArray[np.int64]) -> dict[str, Cell]:
 # -- one trial -------------------------------------------------------------------------------
 
 
-def applicable(settings: RealSettings, trial: Trial, entries: int) -> list[Method]:
-    """Methods of one side whose package is there and that are not too costly."""
-    affordable = entries <= settings.costly_entries and trial["split"] < settings.costly_splits
+def side_of(method: Method) -> str:
+    """The side in whose trials a method is run."""
+    if method.costly:
+        return SELDOM
+    return "angcal" if method.name in OWN_NAMES else "peers"
+
+
+def applicable(trial: Trial) -> list[Method]:
+    """Methods of one side whose package is there."""
     return [
         method
         for method in METHODS.values()
-        if (method.name in OWN_NAMES) == (trial["side"] == "angcal")
-        and not method.missing()
-        and (affordable or not method.costly)
+        if side_of(method) == trial["side"] and not method.missing()
     ]
 
 
@@ -224,11 +233,11 @@ def run_methods(
     settings: RealSettings, trial: Trial, split: Split, seed: int
 ) -> tuple[list[Row], list[Row]]:
     """A row for each method that gave probabilities, and one for each that failed."""
-    n, d = split.X_train.shape
+    n = len(split.y_train)
     training = Training(split.X_train, split.y_train, seed, settings.n_penalties)
     rows: list[Row] = []
     failures: list[Row] = []
-    for method in applicable(settings, trial, n * d):
+    for method in applicable(trial):
         try:
             outcome = attempt(method, training, split.X_test)
         # One method of one trial must not end a run of hours; the summary counts what failed.
@@ -238,6 +247,12 @@ def run_methods(
         cost = {"fits": method.fits(settings.n_penalties), "labels_spent": method.labels_spent(n)}
         rows.append({"method": method.name, **measured(outcome, split.y_test), **cost})
     return rows, failures
+
+
+def affordable(entries: int, settings: RealSettings) -> None:
+    """Refuse what is too large for costly methods."""
+    if entries > settings.costly_entries:
+        raise SizeError(f"costly methods at n·d above {settings.costly_entries:,}")
 
 
 def run_trial(settings: RealSettings, trial: Trial) -> Tables:
@@ -254,6 +269,8 @@ def run_trial(settings: RealSettings, trial: Trial) -> Tables:
     }
     try:
         n = training_rows(task, trial["ratio"], settings.ratios, settings.limits)
+        if trial["side"] == SELDOM:
+            affordable(n * task.X.shape[1], settings)
     except SizeError as reason:
         return {"splits": [{**about, "not_run": str(reason)}]}
     labels = ("real", trial["dataset"], trial["ratio"], trial["split"])

@@ -17,7 +17,8 @@ from angcal.benchmark.compare import (
 from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
 from angcal.benchmark.real import REAL, RealSettings
-from angcal.benchmark.real_tables import excess, summarise_losses, summarise_ranks
+from angcal.benchmark.real_losses import complete, excess, summarise_losses
+from angcal.benchmark.real_tables import summarise_ranks, where_costly
 from angcal.displays import STYLES
 from angcal.reproduce.experiment import Frames, Result
 from angcal.reproduce.figures import FULL_WIDTH, letter, new_figure
@@ -53,22 +54,42 @@ PANELS: dict[str, tuple[str, ...]] = {
     ),
     "C tuned": (
         "logistic tuned",
-        "CV sigmoid, one model, tuned",
-        "CV temperature, one model, tuned",
+        "netcal temperature, tuned",
         "probmetrics ts-mix, tuned",
+        "probmetrics logistic, tuned",
         "venn-abers, tuned",
     ),
     "a quarter held out, C tuned": (
         "betacal, tuned",
         "netcal beta, tuned",
-        "netcal temperature, tuned",
         "netcal histogram, tuned",
-        "probmetrics logistic, tuned",
+    ),
+}
+# Small cells, first splits.
+COSTLY_PANELS: dict[str, tuple[str, ...]] = {
+    "searched inside folds, small cells": (
+        "logistic tuned",
+        "CV sigmoid, tuned",
+        "CV sigmoid, one model, tuned",
+        "CV temperature, tuned",
+        "CV temperature, one model, tuned",
+    ),
+    "steps, searched inside folds, small cells": (
+        "CV isotonic, tuned",
+        "CV isotonic, one model, tuned",
+        "venn-abers, cross, tuned",
+    ),
+    "other calibrators, C tuned, small cells": (
+        "netcal logistic, tuned",
+        "netcal isotonic, tuned",
+        "netcal BBQ, tuned",
+        "netcal ENIR, tuned",
+        "probmetrics logistic-mix, tuned",
+        "probmetrics quadratic-scaling, tuned",
     ),
 }
 # A method that is best in every cell has no excess, and a logarithmic axis no zero.
-FLOOR = 1e-3
-LEGEND_ROOM = 30.0
+FLOOR = 5e-4
 
 
 def _line(ax: Axes, losses: pd.Series, style: tuple[str, str, Any], name: str) -> None:
@@ -92,36 +113,36 @@ def _line(ax: Axes, losses: pd.Series, style: tuple[str, str, Any], name: str) -
 
 
 def draw_losses(frames: Frames, settings: RealSettings) -> Figure:
-    """Log-loss above that of the best method of each cell, against n/d."""
-    losses = excess(cell_means(by_method(joined(frames), "log_loss")))
-    shown = {title: [name for name in names if name in losses] for title, names in PANELS.items()}
-    shown = {title: names for title, names in shown.items() if names}
-    figure = new_figure(FULL_WIDTH, 2.9 * ((len(shown) + 1) // 2))
-    axes = figure.subplots((len(shown) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False)
-    for ax, (title, names) in zip(axes.flat, shown.items(), strict=False):
+    """Log-loss above that of the best method of each cell, against n/d, on the same datasets."""
+    values = by_method(joined(frames), "log_loss")
+    panels = [
+        (title, [name for name in names if name in losses], losses)
+        for group, part in ((PANELS, values), (COSTLY_PANELS, where_costly(values)))
+        for losses in [excess(complete(everywhere(cell_means(part)))) if len(part) else part]
+        for title, names in group.items()
+    ]
+    panels = [panel for panel in panels if panel[1] and len(panel[2])]
+    n_rows = (len(panels) + 1) // 2
+    figure = new_figure(FULL_WIDTH, 3.1 * n_rows)
+    axes = figure.subplots(n_rows, 2, squeeze=False)
+    for ax, (title, names, losses) in zip(axes.flat, panels, strict=False):
         for name, style in zip((*OWN, *names), STYLES, strict=False):
             _line(ax, losses[name], style, name)
-        ax.set(xscale="log", yscale="log", title=title)
-        ax.legend(fontsize=6, frameon=False, loc="lower left")
-    # Room for the legends below the curves, which are all above the floor.
-    low, high = axes[0, 0].get_ylim()
-    axes[0, 0].set_ylim(max(low, FLOOR) / LEGEND_ROOM, high)
-    _finish(axes, settings, len(shown))
+        _finish(ax, settings, title, losses.index.get_level_values("dataset").nunique())
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    letter(axes.flat[: len(panels)])
     return figure
 
 
-def _finish(axes: Any, settings: RealSettings, n_panels: int) -> None:
-    for ax in axes.flat[n_panels:]:
-        ax.set_axis_off()
-    for ax in axes[:, 0]:
-        ax.set_ylabel("excess log-loss, mean of datasets")
-    # The lowest panel of each column, which may not be in the last row.
-    for ax in axes.flat[max(n_panels - 2, 0) : n_panels]:
-        ax.set_xlabel("labels per column, n/d")
-        ax.tick_params(labelbottom=True)
-    axes[0, 0].set_xticks(settings.ratios, labels=[f"{ratio:g}" for ratio in settings.ratios])
-    axes[0, 0].minorticks_off()
-    letter(axes.flat[:n_panels])
+def _finish(ax: Axes, settings: RealSettings, title: str, n_datasets: int) -> None:
+    ax.set(xscale="log", yscale="log")
+    ax.set_title(title, fontsize=8)
+    ax.set_xticks(settings.ratios, labels=[f"{ratio:g}" for ratio in settings.ratios])
+    ax.set_xticks([], minor=True)
+    ax.set_xlabel("labels per column, n/d")
+    ax.set_ylabel(f"excess log-loss, mean of {n_datasets} sets")
+    ax.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=2)
 
 
 def _family(name: str) -> tuple[str, str, Any]:
@@ -157,9 +178,7 @@ def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
     _critical_bar(ax, found.ranks.iloc[0], found.critical_difference)
     ax.set_yticks(range(len(names)), labels=names)
     ax.set_ylim(len(names) - 0.5, -2.2)
-    ax.set_xlabel(
-        f"mean rank in log-loss over {found.n_cells} cells of {found.n_datasets} datasets"
-    )
+    ax.set_xlabel(f"mean rank in log-loss over {found.n_datasets} datasets, {found.n_cells} cells")
     ax.grid(axis="x", linewidth=0.4, alpha=0.5)
     _explain_families(ax)
     return figure

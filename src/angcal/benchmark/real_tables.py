@@ -1,4 +1,4 @@
-"""Markdown of the benchmark on real labels: ranks and costs, duels, and where a peer wins."""
+"""Markdown of the benchmark on real labels: ranks and costs, tests and duels."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 from angcal.benchmark.compare import (
     CELL,
     CLEAR,
+    COMPARED,
     Ranking,
     by_method,
     cell_means,
     duels,
     everywhere,
-    gaps,
     joined,
     ranking,
 )
 from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
-from angcal.benchmark.real import LABELLED, OWN_NAMES, RealSettings, trials
-from angcal.datasets import CATALOGUE
+from angcal.benchmark.real import OWN_NAMES, RealSettings, trials
 from angcal.reproduce.experiment import Frames
-from angcal.reproduce.tables import NOTHING, markdown, with_error, yes_or_no
+from angcal.reproduce.tables import markdown, yes_or_no
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +33,6 @@ RANKED = {
     "smooth_ece": "smooth ECE",
 }
 SHARE_OF_FITS = 0.1
-MOST_CELLS = 25
 MOST_REASON = 120
 
 
@@ -47,9 +45,11 @@ def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
     means = cell_means(by_method(rows, "log_loss"))
     parts = [
         coverage(frames, settings),
-        "Mean rank over all cells, a cell being a task at one size (1 is best):",
+        "Mean ranks (1 is best). Methods are ranked in each cell, a cell being a task at one size; "
+        "a dataset's rank is the mean over its cells:",
         *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
         *_coarse(everywhere(means), settings),
+        *_later_splits(rows, settings),
         *_costly(rows, settings),
         *(part for own in (TUNED, DEFAULT) for part in _duels(rows, own)),
         _remarks(settings),
@@ -68,7 +68,7 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
         "each by both sides."
     ]
     # angcal's own trials need none of the packages.
-    missing = splits[splits["side"] == "peers"]["missing"]
+    missing = splits[splits["side"] != "angcal"]["missing"]
     absent = [package for text in missing.unique() for package in text.split("; ")]
     counts = {package: int(missing.str.contains(package).sum()) for package in absent}
     told = [f"{package} ({n} trials)" for package, n in counts.items() if package]
@@ -83,8 +83,8 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
 
 def _split_counts(run: pd.DataFrame) -> str:
     """How many splits of a cell both sides have run: from the fewest to the most."""
-    sides = run.groupby([*CELL, "split"])["side"].nunique()
-    counts = (sides == run["side"].nunique()).groupby(level=CELL).sum()
+    sides = run[run["side"].isin(COMPARED)].groupby([*CELL, "split"])["side"].nunique()
+    counts = (sides == len(COMPARED)).groupby(level=CELL).sum()
     low, high = int(counts.min()), int(counts.max())
     return f"{low}" if low == high else f"{low} to {high}"
 
@@ -102,27 +102,62 @@ def _ranked(rows: pd.DataFrame, means: pd.DataFrame, settings: RealSettings) -> 
         (
             name,
             *(f"{others[metric][name]:.2f}" for metric in RANKED),
+            f"{found.by_cells[name]:.2f}",
             f"{means[name].mean():.4f}",
             f"{METHODS[name].fits(settings.n_penalties)}",
             "a quarter" if METHODS[name].reduced else "none",
-            f"{cost.get_group(name)['seconds'].median():.3g}",
+            *(f"{cost.get_group(name)['seconds'].agg(how):.3g}" for how in ("median", "mean")),
             f"{int(cost.get_group(name)['infinite'].sum())}",
         )
         for name in found.ranks.index
     ]
     header = (
-        *("method", *RANKED.values(), "mean log-loss", "fits", "labels held out"),
-        *("median seconds", "infinite losses"),
+        *("method", *RANKED.values(), "log-loss, mean over cells", "mean log-loss", "fits"),
+        *("labels held out", "median seconds", "mean seconds", "infinite losses"),
     )
-    return [markdown(header, lines), _tests(found), _claim(found, settings)]
+    return [
+        markdown(header, lines),
+        _tests(found),
+        _claim(found, settings),
+        *_slower(inside, found),
+    ]
 
 
 def _tests(found: Ranking) -> str:
     return (
         f"{found.n_cells} cells of {found.n_datasets} datasets. Friedman's test over datasets, in "
         f"log-loss: χ² = {found.statistic:.1f}, p = {found.p_value:.2g}. Mean ranks further apart "
-        f"than {found.critical_difference:.2f} differ at 5 % by Nemenyi's test."
+        f"than {found.critical_difference:.2f} differ at 5 % by Nemenyi's test, which allows for "
+        f"all pairs at once; it does not tell {found.best} from: {listed(found.like_the_best)}."
     )
+
+
+def _slower(rows: pd.DataFrame, found: Ranking) -> list[str]:
+    """Where tuned angcal takes longer than the best of the peers, the cells being large."""
+    peer = next(name for name in found.ranks.index if name not in OWN_NAMES)
+    seconds = by_method(rows, "seconds")[[TUNED, peer]].groupby(level=CELL, sort=False).median()
+    entries = (rows["n"] * rows["d"]).groupby([rows[key] for key in CELL], sort=False).first()
+    slower = entries[seconds[TUNED] > seconds[peer]]
+    if slower.empty:
+        return [f"Seconds: {TUNED} takes fewer than {peer} in every cell."]
+    return [
+        f"Seconds: {TUNED} takes more than {peer} in {len(slower)} of {len(seconds)} cells, of "
+        f"{slower.min():,} entries n·d or more."
+    ]
+
+
+def _later_splits(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The first ranks once more without the splits on which curves were compared."""
+    later = rows[rows["split"] >= settings.costly_splits]
+    if later.empty:
+        return []
+    means = everywhere(cell_means(by_method(later, "log_loss")))
+    found = ranking(means.drop(columns=COARSE, errors="ignore"))
+    first = "; ".join(f"{name} {found.ranks[name]:.2f}" for name in found.ranks.index[:3])
+    return [
+        f"Over the splits from number {settings.costly_splits} on alone, on which no choice of "
+        f"angcal's was tried out, the first three are: {first}."
+    ]
 
 
 def _claim(found: Ranking, settings: RealSettings) -> str:
@@ -157,18 +192,23 @@ def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
 
 def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     """The ranks once more over the cells and splits in which the costly methods were run."""
-    values = by_method(rows, "log_loss")
-    costly = [name for name in values if METHODS[name].costly and values[name].isna().any()]
-    if not costly:
+    values = where_costly(by_method(rows, "log_loss"))
+    if values.empty:
         return []
     title = (
         f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
-        f"{settings.costly_splits} splits, where {' and '.join(costly)} were run as well:"
+        f"{settings.costly_splits} splits, where costly methods were run as well. Those that are "
+        "tuned by folds search a penalty inside every fold:"
     )
-    inside = values[costly[0]].notna()
-    kept = rows.set_index([*CELL, "split"]).loc[values.index[inside]].reset_index()
-    means = everywhere(cell_means(values[inside])).drop(columns=COARSE, errors="ignore")
+    kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
+    means = everywhere(cell_means(values)).drop(columns=COARSE, errors="ignore")
     return [title, *_ranked(kept, means, settings)]
+
+
+def where_costly(values: pd.DataFrame) -> pd.DataFrame:
+    """The splits on which costly methods were run as well."""
+    costly = [name for name in values if METHODS[name].costly]
+    return values[values[costly].notna().any(axis=1)]
 
 
 def _duels(rows: pd.DataFrame, own: str) -> list[str]:
@@ -198,111 +238,6 @@ def _remarks(settings: RealSettings) -> str:
     )
 
 
-# -- log-loss against n/d ----------------------------------------------------------------------
-
-
-def excess(means: pd.DataFrame) -> pd.DataFrame:
-    """Log-loss above that of the best method of the cell."""
-    return means.sub(means.min(axis=1), axis=0)
-
-
-def summarise_losses(frames: Frames, settings: RealSettings) -> str:
-    """Markdown: excess log-loss by n/d, the cells that a peer wins, and the tasks."""
-    values = by_method(joined(frames), "log_loss")
-    parts = [
-        coverage(frames, settings),
-        "Log-loss above that of the best method of the cell, mean over datasets. Where a file is "
-        f"short, or n would exceed {settings.max_train:,}, n/d is smaller than its column says:",
-        _by_ratio(cell_means(values)),
-        *_lost(values),
-        "Tasks:",
-        _tasks(frames["splits"]),
-        _left_out(frames["splits"]),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _by_ratio(means: pd.DataFrame) -> str:
-    table = excess(means).groupby(level="ratio").mean()
-    order = table.mean().sort_values(kind="stable").index
-    lines = [
-        (name, *(NOTHING if value != value else f"{value:.4f}" for value in table[name]))
-        for name in order
-    ]
-    return markdown(("method", *(f"n/d = {ratio:g}" for ratio in table.index)), lines)
-
-
-def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[tuple[str, float], str, float, float]]:
-    """(cell, best peer, own − peer, standard error) where the best other is clearly better."""
-    means = cell_means(values)
-    peers = [name for name in means if name not in OWN_NAMES]
-    best = means[peers].idxmin(axis=1)
-    found = {peer: gaps(values, own, peer) for peer in best.unique()}
-    lost = []
-    for cell, peer in best.items():
-        if cell not in found[peer].index:
-            continue  # one of the two failed wherever the other was run
-        gap = found[peer].loc[cell]
-        if gap["mean"] > CLEAR * gap["sem"]:
-            lost.append((cell, peer, float(gap["mean"]), float(gap["sem"])))
-    return sorted(lost, key=lambda entry: -entry[2])
-
-
-def _lost(values: pd.DataFrame) -> list[str]:
-    lost, n_cells = lost_cells(values, TUNED), len(cell_means(values))
-    told = (
-        f"The best of the peers is clearly better than {TUNED} in {len(lost)} of {n_cells} cells. "
-        "Choosing the best of many by the same splits flatters the peers."
-    )
-    lines = [
-        (cell[0], f"{cell[1]:g}", peer, with_error(mean, error, None))
-        for cell, peer, mean, error in lost[:MOST_CELLS]
-    ]
-    if not lines:
-        return [told]
-    header = ("dataset", "n/d", "best peer", f"log-loss of {TUNED} minus its")
-    return [f"{told} The largest differences:", markdown(header, lines)]
-
-
-def _tasks(splits: pd.DataFrame) -> str:
-    run = splits[splits["not_run"] == ""]
-    lines = [
-        (
-            name,
-            _task_of(name),
-            CATALOGUE[name].standing,
-            f"{group['d'].iloc[0]}",
-            f"{group['positive'].iloc[0]:.0%}",
-            ", ".join(str(n) for n in sorted(group["n"].unique())),
-        )
-        for name, group in run.groupby("dataset", sort=False)
-    ]
-    header = ("dataset", "class 1 against class 0", "file", "d", "class 1", "n")
-    return markdown(header, lines)
-
-
-def _task_of(dataset: str) -> str:
-    rule = CATALOGUE[dataset].labels
-    return rule.name if rule is not None else NOTHING
-
-
-def _left_out(splits: pd.DataFrame) -> str:
-    """Sets without any size, with the reasons, and sizes that were not run."""
-    lines = []
-    for name, group in splits.groupby("dataset", sort=False):
-        reasons = group[group["not_run"] != ""].groupby("not_run", sort=False)["ratio"].unique()
-        lines += [
-            f"{name} at n/d = {', '.join(f'{ratio:g}' for ratio in sorted(ratios))}: {reason}"
-            for reason, ratios in reasons.items()
-        ]
-    told = f"Sizes not run: {'; '.join(lines)}." if lines else ""
-    unlisted = [
-        name
-        for name, entry in CATALOGUE.items()
-        if entry.labels is not None and name not in LABELLED
-    ]
-    return f"{told} Loader only, hence not part of the benchmark: {_listed(unlisted)}.".strip()
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if names else "none"
+def listed(names: Sequence[str]) -> str:
+    """Names in a row, or "none"."""
+    return "; ".join(names) if names else "none"
