@@ -41,7 +41,7 @@ def write_overall(folder: Path) -> None:
     """The claims over all three real-data tables, from their rows, where all of them are there."""
     from angcal.reproduce.runner import read_tables
     from angcal.reproduce.semireal import TABLES
-    from angcal.reproduce.semireal_tables import overall
+    from angcal.reproduce.semireal_claims import overall
 
     frames = [read_tables(table, table.full, folder) for table in TABLES.values()]
     write_text(folder / OVERALL, overall(frames) + "\n")

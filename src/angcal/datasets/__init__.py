@@ -9,7 +9,13 @@ of it. No code knows a dataset by name.
 from angcal.datasets.catalogue import CATALOGUE
 from angcal.datasets.downloading import cache_folder
 from angcal.datasets.labels import Groups, Threshold
-from angcal.datasets.loading import DatasetUnavailableError, LoadedDataset, available, load
+from angcal.datasets.loading import (
+    DatasetUnavailableError,
+    LoadedDataset,
+    available,
+    load,
+    obtainable,
+)
 from angcal.datasets.reading import DatasetFileError
 from angcal.datasets.spec import HOLDOUT, PRINTED, Dataset, Preparation, Sizes
 
@@ -28,4 +34,5 @@ __all__ = [
     "available",
     "cache_folder",
     "load",
+    "obtainable",
 ]

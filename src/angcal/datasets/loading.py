@@ -124,6 +124,16 @@ def available(folder: str | Path | None = None) -> list[str]:
     ]
 
 
+def obtainable(folder: str | Path | None = None) -> list[str]:
+    """Names of the datasets that are here or have a download, in the catalogue's order."""
+    here = available(folder)
+    return [
+        name
+        for name, dataset in CATALOGUE.items()
+        if name in here or not isinstance(dataset.home, ByHand)
+    ]
+
+
 def _named(name: str) -> Dataset:
     if name not in CATALOGUE:
         raise ValueError(f"no dataset is called {name!r}; there are {', '.join(CATALOGUE)}.")

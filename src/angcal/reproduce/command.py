@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from angcal.arguments import seed
-from angcal.datasets import DatasetUnavailableError
+from angcal.datasets import DatasetUnavailableError, obtainable
 from angcal.reproduce.experiment import Result, Trial
 from angcal.reproduce.figures import RC, save_figure
 from angcal.reproduce.runner import read_tables, run_experiment
@@ -21,7 +21,8 @@ DESCRIPTION = """\
 Re-run the experiments of Li & Sur (NeurIPS 2025) from a seed: rows to CSV files, pictures and
 tables from the CSV files. A run that was stopped, however rudely, goes on where it was; a result
 whose rows are all there is only drawn again. The real-data tables (table-*) look for their data in
-the folder that ANGCAL_DATA names, then in the user's cache, and download what is missing.
+the folder that ANGCAL_DATA names, then in the user's cache, and download what is missing. Sets that
+have no download and are not there are left out, and named.
 """
 
 
@@ -31,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("names", nargs="*", metavar="NAME", help="results; all when none is named")
     parser.add_argument("--list", action="store_true", help="name the results and stop")
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        metavar="DATASET",
+        help="run these datasets of the real-data tables only, now; tables and pictures show all "
+        "that was ever run",
+    )
     add_run_arguments(parser, FULL_FOLDER, QUICK_FOLDER)
 
 
@@ -85,7 +93,52 @@ def execute(options: argparse.Namespace) -> int:
         )
         return 2
     results = [RESULTS[name] for name in options.names or RESULTS]
-    return carry_out(results, options, QUICK_FOLDER if options.quick else FULL_FOLDER)
+    folder = QUICK_FOLDER if options.quick else FULL_FOLDER
+    used = datasets_of(results, options.quick)
+    strange = [name for name in options.datasets or () if name not in used]
+    if strange:
+        told = f"there are {', '.join(used)}" if used else "they have none"
+        print(f"not a dataset of these results: {', '.join(strange)}; {told}", file=sys.stderr)
+        return 2
+    chosen = to_be_had(options.datasets or used)
+    results = [result for result in results if _can_be_shown(result, chosen, options, folder)]
+    if not results:
+        print("none of these datasets is to be had", file=sys.stderr)
+        return 1
+
+    def wanted(trial: Trial) -> bool:
+        named = options.datasets is not None
+        return trial["dataset"] in chosen if "dataset" in trial else not named
+
+    return carry_out(results, options, folder, wanted if used else None)
+
+
+def _can_be_shown(
+    result: Result, chosen: set[str], options: argparse.Namespace, folder: Path
+) -> bool:
+    """Whether there are rows of a result, or will be."""
+    used = datasets_of([result], options.quick)
+    rows = (options.out or folder) / f"{result.experiment.name}.csv"
+    return not used or bool(chosen & set(used)) or rows.exists()
+
+
+def datasets_of(results: Sequence[Result], quick: bool) -> list[str]:
+    """Datasets that some results are made from, each once."""
+    settings = [result.experiment.quick if quick else result.experiment.full for result in results]
+    named = [name for found in settings for name in getattr(found, "datasets", ())]
+    return list(dict.fromkeys(named))
+
+
+def to_be_had(names: Sequence[str]) -> set[str]:
+    """Those that are here or have a download; the others are named on standard error."""
+    absent = [name for name in names if name not in obtainable()]
+    if absent:
+        print(
+            f"not on this machine and without a download, left out: {', '.join(absent)}; set "
+            "ANGCAL_DATA to a folder with their files",
+            file=sys.stderr,
+        )
+    return set(names) - set(absent)
 
 
 def carry_out(

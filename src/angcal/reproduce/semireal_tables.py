@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,6 @@ from angcal.reproduce.figures import FULL_WIDTH, TICKS, new_figure
 from angcal.reproduce.semireal import (
     AS_MANY,
     AUTO,
-    ESTIMATED,
     FEW,
     GRID_SPLIT,
     MANY,
@@ -29,7 +28,6 @@ from angcal.reproduce.tables import (
     mean_and_error,
     rmse_and_error,
     with_error,
-    yes_or_no,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLATT_FEW, PLATT_MANY = f"Platt {FEW}", f"Platt {MANY}"
-WORSE = 1.15
-"""An estimated angle whose ECE is above this times that of the true one is listed."""
-SMALLEST_SAMPLE, LARGEST_RMSE, LARGEST_RATIO = 200, 0.2, 1.1
 # Marker and colour of each method in the grids.
 GRID_LOOKS = {
     "uncalibrated": ("#0072B2", "o"),
@@ -48,8 +43,6 @@ GRID_LOOKS = {
     PLATT_FEW: ("#D55E00", "s"),
 }
 GRID_COLUMNS = 5
-Claim = tuple[str, str, float, bool]
-"""What is claimed, its bar, what was measured, and whether it holds."""
 TITLES = {
     "dl": "pretrained representations",
     "uci": "UCI benchmarks",
@@ -63,7 +56,7 @@ TITLES = {
 def label(name: str, standing: str) -> str:
     """The title of a dataset, with what was really run where that is not the published set."""
     title = CATALOGUE[name].title
-    return title if standing in ("as published", "packaged") else f"{title} ({standing})"
+    return title if standing == "as published" else f"{title} ({standing})"
 
 
 def per_split(frames: Frames, metric: str) -> pd.DataFrame:
@@ -103,7 +96,8 @@ def noise_floors(frames: Frames) -> pd.Series:
     return groups["part"].sum() / groups["count"].sum()
 
 
-def _about(frames: Frames) -> pd.DataFrame:
+def about(frames: Frames) -> pd.DataFrame:
+    """What was run, and its sizes: a row per dataset."""
     columns = ["standing", "n", "d", "n_pool", "n_test"]
     return frames["angles"].groupby("dataset", sort=False)[columns].first()
 
@@ -117,28 +111,29 @@ def _cells(group: pd.DataFrame, methods: Sequence[str]) -> list[str]:
 
 def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
     """ECE of the paper's methods, measured and as printed."""
-    values, about, floors = per_split(frames, "ece"), _about(frames), noise_floors(frames)
+    values, facts, floors = per_split(frames, "ece"), about(frames), noise_floors(frames)
     rows = []
     for name, group in values.groupby(level="dataset", sort=False):
-        sizes = about.loc[name]
+        sizes = facts.loc[name]
         row = [label(str(name), sizes["standing"]), f"{sizes['n']}×{sizes['d']}"]
         row.append(f"{floors[name]:.4f}")
         for method, printed in PAPER_METHODS.items():
             value = CATALOGUE[str(name)].printed.get(printed)
-            measured = with_error(*mean_and_error(group[method]))
-            row.append(measured if value is None else f"{measured} [{value:.4f}]")
+            row.append(with_error(*mean_and_error(group[method])))
+            row.append(NOTHING if value is None else f"{value:.4f}")
         rows.append(row)
     rows += [
         [
             f"{dataset.title} (loader only)",
             *[NOTHING, NOTHING],
-            *[f"not run [{value:.4f}]" for value in printed],
+            *(cell for value in printed for cell in ("not run", f"{value:.4f}")),
         ]
         for dataset in CATALOGUE.values()
         if dataset.table == table and dataset.standing == "loader only"
         for printed in [[dataset.printed[key] for key in PAPER_METHODS.values()]]
     ]
-    return markdown(["dataset", "n×d", "noise floor", *PAPER_METHODS], rows)
+    columns = [part for method in PAPER_METHODS for part in (method, "paper")]
+    return markdown(["dataset", "n×d", "noise floor", *columns], rows)
 
 
 def our_table(frames: Frames, metric: str) -> str:
@@ -146,9 +141,9 @@ def our_table(frames: Frames, metric: str) -> str:
     methods = [ORACLE, PLATT_FEW, PLATT_MANY, AS_MANY, *OUR_METHODS]
     if metric == "error":
         methods.remove(ORACLE)
-    about = _about(frames)
+    facts = about(frames)
     rows = [
-        [label(str(name), about.loc[name, "standing"]), *_cells(group, methods)]
+        [label(str(name), facts.loc[name, "standing"]), *_cells(group, methods)]
         for name, group in per_split(frames, metric).groupby(level="dataset", sort=False)
     ]
     average = means(frames, metric).mean()
@@ -186,115 +181,25 @@ def summarise_table(frames: Frames, settings: SemirealSettings, table: str) -> s
     return "\n\n".join(
         [
             f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard "
-            "error; in brackets what the paper prints, from one split. The noise floor is the ECE "
+            "error; beside it what the paper prints, from one split. The noise floor is the ECE "
             "that a perfectly calibrated predictor has by chance.",
             paper_table(frames, settings, table),
             "ECE of what needs no oracle, beside it:",
             our_table(frames, "ece"),
+            "Debiased ECE, which takes off a part of that noise:",
+            our_table(frames, "ece_debiased"),
             "E∣p − F∣, F the angular curve at the true angle:",
             our_table(frames, "error"),
             "E∣p − F°∣, F° the angular curve nearest to the true probabilities:",
             our_table(frames, "error_best"),
             "Kullback–Leibler divergence from the true probabilities:",
             our_table(frames, "kl"),
+            "Brier score against the true probabilities, E(p − P(y = 1))²:",
+            our_table(frames, "brier"),
             "The cosine:",
             angle_table(frames),
         ]
     )
-
-
-def overall(every: Sequence[Frames]) -> str:
-    """The claims over all runnable datasets, and where they fail."""
-    import pandas as pd
-
-    frames = {key: pd.concat([part[key] for part in every]) for key in ("", "angles")}
-    values = {metric: means(frames, metric) for metric in ("error", "error_best", "ece", "kl")}
-    cosines = cosine_errors(frames)
-    ratio = cosines["auto"] / cosines[["loo", "observable"]].min(axis=1)
-    claims = [
-        *_error_claims(values["error"], "F"),
-        *_error_claims(values["error_best"], "F°"),
-        *_ece_claims(values["ece"].mean()),
-        *_cosine_claims(cosines, ratio),
-    ]
-    table = markdown(
-        ["claim", "bar", "measured", "holds?"],
-        [[name, bar, f"{value:.4f}", yes_or_no(bool(holds))] for name, bar, value, holds in claims],
-    )
-    return "\n\n".join(
-        [
-            f"Over {len(cosines)} datasets; F is the angular curve at the true angle, F° the one "
-            "nearest to the true probabilities:",
-            table,
-            "Means over datasets:",
-            _means_table(values),
-            _losses(values, ratio),
-        ]
-    )
-
-
-def _error_claims(error: pd.DataFrame, curve: str) -> list[Claim]:
-    mean = error.mean()
-    to_platt = mean[AUTO] / mean[PLATT_MANY]
-    unknown = mean[ESTIMATED] / mean[PLATT_MANY]
-    limit = mean[AS_MANY] / mean[PLATT_MANY]
-    few = float((error[AUTO] < error[PLATT_FEW]).mean())
-    many = float((error[AUTO] < error[PLATT_MANY]).mean())
-    distance = f"E∣p − {curve}∣"
-    return [
-        (f"mean {distance}, link known", "≤ 0.016", mean[AUTO], mean[AUTO] <= 0.016),
-        (f"mean {distance} over that of {PLATT_MANY}", "≤ 0.7", to_platt, to_platt <= 0.7),
-        (f"share of datasets with {distance} below {PLATT_FEW}", "≥ 0.95", few, few >= 0.95),
-        (f"share of datasets with {distance} below {PLATT_MANY}", "≥ 0.75", many, many >= 0.75),
-        (
-            f"link unknown: mean {distance} over {PLATT_MANY} ({AS_MANY}: {limit:.2f})",
-            *("≤ 1", unknown, unknown <= 1.0),
-        ),
-    ]
-
-
-def _cosine_claims(cosines: pd.DataFrame, ratio: pd.Series) -> list[Claim]:
-    share = float((ratio <= LARGEST_RATIO).mean())
-    largest = float(cosines[cosines["n"] >= SMALLEST_SAMPLE]["auto"].max())
-    name = "share of datasets with RMSE of auto at most 1.1 times the better route's"
-    return [
-        (name, "≥ 0.9", share, share >= 0.9),
-        ("largest RMSE of auto, n ≥ 200", "≤ 0.2", largest, largest <= LARGEST_RMSE),
-    ]
-
-
-def _ece_claims(mean_ece: pd.Series) -> list[Claim]:
-    ratio = mean_ece[AUTO] / mean_ece[ORACLE]
-    return [("mean ECE over that of the true angle", "≤ 1.10", ratio, ratio <= 1.10)]
-
-
-def _means_table(values: Mapping[str, pd.DataFrame]) -> str:
-    methods = [*PAPER_METHODS, AS_MANY, *OUR_METHODS]
-    rows = [
-        [method, *(f"{frame[method].mean():.4f}" for frame in values.values())]
-        for method in methods
-    ]
-    return markdown(["method", "E∣p − F∣", "E∣p − F°∣", "ECE", "KL to the truth"], rows)
-
-
-def _losses(values: Mapping[str, pd.DataFrame], ratio: pd.Series) -> str:
-    """Where a peer wins, or the estimated angle costs much."""
-    error, ece, kl = (values[name] for name in ("error", "ece", "kl"))
-    lines = [
-        f"- {peer} is nearer to F on: {_names(error.index[error[AUTO] >= error[peer]])}."
-        for peer in (PLATT_FEW, PLATT_MANY)
-    ]
-    costly = ece.index[ece[AUTO] > WORSE * ece[ORACLE]]
-    lines.append(f"- ECE more than 15 % above that of the true angle on: {_names(costly)}.")
-    better = kl.index[kl[AUTO] < kl[ORACLE]]
-    lines.append(f"- Nearer to the truth (KL) than the true angle on: {_names(better)}.")
-    worse = ratio.index[ratio > LARGEST_RATIO]
-    lines.append(f"- RMSE of auto more than 1.1 times the better route's on: {_names(worse)}.")
-    return "\n".join(lines)
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(CATALOGUE[str(name)].title for name in names) or "none"
 
 
 # -- pictures --------------------------------------------------------------------------------
@@ -303,7 +208,7 @@ def _names(names: Sequence[str]) -> str:
 def draw_grid(frames: Frames, settings: SemirealSettings) -> Figure:
     """A reliability diagram for each dataset, of one split."""
     points = frames["reliability"].query(f"split == {GRID_SPLIT}")
-    standings = _about(frames)["standing"]
+    standings = about(frames)["standing"]
     names = list(points["dataset"].unique())
     columns = min(GRID_COLUMNS, len(names))
     lines = -(-len(names) // columns)
