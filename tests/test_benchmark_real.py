@@ -12,10 +12,12 @@ from sklearn.calibration import CalibratedClassifierCV
 
 from angcal.benchmark import peers, real, tasks
 from angcal.benchmark.methods import (
+    AVERAGED,
     COARSE,
     DEFAULT,
     FOLDS,
     HOLDOUT_SHARE,
+    IN_FOLDS,
     TUNED,
     Fitted,
     Method,
@@ -190,6 +192,7 @@ def test_costly_methods_are_left_to_small_tasks():
 def test_every_method_has_one_side():
     sides = {name: real.side_of(method) for name, method in METHODS.items()}
     assert {name for name, side in sides.items() if side == "angcal"} == {TUNED, COARSE, DEFAULT}
+    assert sides[AVERAGED] == sides[IN_FOLDS] == real.SELDOM
     assert sides["logistic tuned"] == "peers"
     assert sides["CV temperature, tuned"] == real.SELDOM
     assert {method.name for method in real.applicable({"side": real.SELDOM})} == {
@@ -245,6 +248,8 @@ def test_methods_give_probabilities(name):
     [
         (TUNED, 20),
         (COARSE, 10),
+        (AVERAGED, 20),
+        (IN_FOLDS, 48),
         (DEFAULT, 1),
         ("logistic", 1),
         ("logistic tuned", 101),

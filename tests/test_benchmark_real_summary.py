@@ -14,11 +14,12 @@ from scipy import stats
 from angcal.benchmark import command, compare
 from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
 from angcal.benchmark.peers import METHODS
-from angcal.benchmark.real import OWN_NAMES, QUICK, REAL
+from angcal.benchmark.real import QUICK, REAL
 from angcal.benchmark.real_figures import COSTLY_PANELS, PANELS
 from angcal.benchmark.real_losses import complete, excess, labelled, lost_cells
 from angcal.benchmark.real_tables import coverage, where_costly
 from angcal.cli import main
+from angcal.displays import STYLES
 from angcal.reproduce.runner import read_tables, run_experiment
 from angcal.reproduce.store import Store, UnfinishedError
 
@@ -168,9 +169,9 @@ def test_every_panel_leaves_angcal_in_sight():
     shown = [name for names in PANELS.values() for name in names]
     costly = [name for names in COSTLY_PANELS.values() for name in names]
     assert len(set(shown)) == len(shown)
-    assert set(shown) | set(costly) == set(METHODS) - set(OWN_NAMES)
-    assert {name for name in costly if not METHODS[name].costly} == {"logistic tuned"}
-    assert all(len(names) <= 6 for names in (PANELS | COSTLY_PANELS).values())
+    assert set(shown) | set(costly) == set(METHODS) - {TUNED, COARSE, DEFAULT}
+    assert {name for name in METHODS if METHODS[name].costly} == set(costly)
+    assert all(len(names) <= len(STYLES) - 2 for names in (PANELS | COSTLY_PANELS).values())
 
 
 # -- the command -------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ def test_one_side_can_be_run_again(quick, tmp_path, capsys):
     arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
     assert main([*arguments, "--side", "angcal", "--fresh"]) == 0
     after = read_tables(REAL, QUICK, tmp_path)
-    own = before[""]["method"].isin(OWN_NAMES)
+    own = before[""]["method"].isin((TUNED, COARSE, DEFAULT))
     pd.testing.assert_frame_equal(before[""][~own], after[""][~own])
     pd.testing.assert_frame_equal(
         before[""][own].drop(columns="seconds"), after[""][own].drop(columns="seconds")
@@ -273,7 +274,7 @@ def test_one_side_alone_is_not_compared_with_nothing(quick, tmp_path, capsys):
     arguments = ["--quick", "--datasets", "breast_cancer", "--side", "angcal"]
     assert main(["benchmark", "real", *arguments, "--out", str(tmp_path)]) == 1
     assert "run the other --side" in capsys.readouterr().err
-    assert set(read_tables(REAL, QUICK, tmp_path)[""]["method"]) == set(OWN_NAMES)
+    assert set(read_tables(REAL, QUICK, tmp_path)[""]["method"]) == {TUNED, COARSE, DEFAULT}
 
 
 def test_several_classes_have_no_sides(capsys):

@@ -210,3 +210,6 @@ def test_models_that_do_more_than_a_product_refuse_tensors(data, dispatch):
             model.predict_proba(X)
     with pytest.raises(TypeError, match="pass NumPy arrays"):
         AngularLogisticRegressionCV().fit(X, y)
+    averaged = AngularLogisticRegressionCV(3, average="penalties").fit(rows, data.y)
+    with pytest.raises(TypeError, match="or average=None"):
+        averaged.predict_proba(X)

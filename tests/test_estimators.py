@@ -85,6 +85,8 @@ CHECKED = [
     AngularCalibratedClassifier(link=Logit(3.0)),
     AngularCalibratedClassifier(MEstimator()),
     AngularLogisticRegressionCV(),
+    AngularLogisticRegressionCV(average="penalties"),
+    AngularLogisticRegressionCV(8, average="folds"),
     *(ScoreCalibratedClassifier(method=method) for method in METHODS),
     ScoreCalibratedClassifier(scores="holdout", random_state=0),
     ScoreCalibratedClassifier(method="isotonic", scores="holdout", random_state=0),

@@ -74,6 +74,9 @@ def test_probabilities_agree(options):
 
 def test_a_tuned_classifier_agrees():
     assert_parity(AngularLogisticRegressionCV(Cs=5).fit(DATA.X, DATA.y), FRESH)
+    averaged = AngularLogisticRegressionCV(Cs=5, average="penalties").fit(DATA.X, DATA.y)
+    with pytest.raises(ExportError, match="average=None"):
+        to_onnx(averaged, DATA.X)
 
 
 @pytest.mark.parametrize("tuned", [False, True])

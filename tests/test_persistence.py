@@ -67,6 +67,10 @@ def path_of_five(**options):
     return AngularLogisticRegressionCV(Cs=5).fit(X, Y, **options)
 
 
+def average_of_five(average):
+    return AngularLogisticRegressionCV(Cs=5, average=average).fit(X, Y)
+
+
 def scored(method):
     return ScoreCalibratedClassifier(method=method).fit(X, Y)
 
@@ -91,6 +95,8 @@ MODELS = {
     "three classes": lambda: AngularCalibratedClassifier().fit(X, THREE),
     "one against the rest": lambda: AngularCalibratedClassifier(RidgeClassifier()).fit(X, THREE),
     "path": path_of_five,
+    "average over a path": lambda: average_of_five("penalties"),
+    "average over folds": lambda: average_of_five("folds"),
     "path with pool": lambda: path_of_five(pool=NEW),
     "elastic net": lambda: MEstimator("huberised_hinge", ElasticNet(0.05, 0.5)).fit(X, Y),
     "quadratic csr": lambda: quadratic(sparse.csr_matrix),

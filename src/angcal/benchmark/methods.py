@@ -29,8 +29,9 @@ FOLDS = 5
 HOLDOUT_SHARE = 0.25
 MAX_ITER = 1000
 TUNED, COARSE, DEFAULT = "angcal tuned", "angcal tuned, coarse", "angcal"
-COARSE_SHARE = 0.5
-"""Of the penalties, among which the coarse path chooses."""
+AVERAGED, IN_FOLDS = "angcal tuned, averaged", "angcal tuned, in folds"
+COARSE_SHARE, FOLD_SHARE = 0.5, 0.4
+"""Of the penalties, among which the coarse path chooses, and those in folds."""
 Base = Literal["C=1", "tuned"]
 Predict = Callable[[Matrix], Floats]
 """Rows to P(y = 1)."""
@@ -170,9 +171,9 @@ def _angcal(training: Training) -> Fitted:
     return Fitted(positive(model))
 
 
-def _angcal_tuned(training: Training, share: float = 1.0) -> Fitted:
+def _angcal_tuned(training: Training, share: float = 1.0, average: str | None = None) -> Fitted:
     penalties = round(share * training.n_penalties)
-    model = AngularLogisticRegressionCV(penalties).fit(training.X, training.y)
+    model = AngularLogisticRegressionCV(penalties, average=average).fit(training.X, training.y)
     return Fitted(positive(model), model.C_)
 
 
@@ -207,6 +208,14 @@ OWN = (
     Method(TUNED, _angcal_tuned, paths=1.0),
     Method(COARSE, partial(_angcal_tuned, share=COARSE_SHARE), paths=COARSE_SHARE),
     Method(DEFAULT, _angcal, plain_fits=1),
+    # Where the peers that average tuned models are.
+    Method(AVERAGED, partial(_angcal_tuned, average="penalties"), paths=1.0, costly=True),
+    Method(
+        IN_FOLDS,
+        partial(_angcal_tuned, share=FOLD_SHARE, average="folds"),
+        paths=FOLD_SHARE * (FOLDS + 1),
+        costly=True,
+    ),
 )
 SCIKIT_LEARN = (
     Method("logistic", partial(_logistic, base="C=1"), plain_fits=1),

@@ -14,7 +14,7 @@ from angcal.benchmark.compare import (
     joined,
     ranking,
 )
-from angcal.benchmark.methods import COARSE, DEFAULT, TUNED
+from angcal.benchmark.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
 from angcal.benchmark.peers import METHODS
 from angcal.benchmark.real import REAL, RealSettings
 from angcal.benchmark.real_losses import complete, excess, summarise_losses
@@ -67,25 +67,26 @@ PANELS: dict[str, tuple[str, ...]] = {
 }
 # Small cells, first splits.
 COSTLY_PANELS: dict[str, tuple[str, ...]] = {
-    "searched inside folds, small cells": (
-        "logistic tuned",
+    "several models averaged, C tuned, small cells": (
+        AVERAGED,
+        IN_FOLDS,
         "CV sigmoid, tuned",
-        "CV sigmoid, one model, tuned",
         "CV temperature, tuned",
-        "CV temperature, one model, tuned",
-    ),
-    "steps, searched inside folds, small cells": (
         "CV isotonic, tuned",
+    ),
+    "one model and a curve, C tuned, small cells": (
+        "CV sigmoid, one model, tuned",
+        "CV temperature, one model, tuned",
+        "netcal logistic, tuned",
+        "probmetrics logistic-mix, tuned",
+        "probmetrics quadratic-scaling, tuned",
+    ),
+    "steps, C tuned, small cells": (
         "CV isotonic, one model, tuned",
         "venn-abers, cross, tuned",
-    ),
-    "other calibrators, C tuned, small cells": (
-        "netcal logistic, tuned",
         "netcal isotonic, tuned",
         "netcal BBQ, tuned",
         "netcal ENIR, tuned",
-        "probmetrics logistic-mix, tuned",
-        "probmetrics quadratic-scaling, tuned",
     ),
 }
 # A method that is best in every cell has no excess, and a logarithmic axis no zero.

@@ -134,7 +134,7 @@ def _tests(found: Ranking) -> str:
 
 def _slower(rows: pd.DataFrame, found: Ranking) -> list[str]:
     """Where tuned angcal takes longer than the best of the peers, the cells being large."""
-    peer = next(name for name in found.ranks.index if name not in OWN_NAMES)
+    peer = _best_peer(found)
     seconds = by_method(rows, "seconds")[[TUNED, peer]].groupby(level=CELL, sort=False).median()
     entries = (rows["n"] * rows["d"]).groupby([rows[key] for key in CELL], sort=False).first()
     slower = entries[seconds[TUNED] > seconds[peer]]
@@ -161,13 +161,16 @@ def _later_splits(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
 
 
 def _claim(found: Ranking, settings: RealSettings) -> str:
-    """Whether tuned angcal comes first, and at what share of the next one's fits."""
-    best, other = found.best, found.runner_up
-    told = f"Best mean rank in log-loss: {best}, {found.ranks[best]:.2f}; then {other}, "
-    told += f"{found.ranks[other]:.2f}. "
-    if best != TUNED:
-        return told + f"Is {TUNED} first? no."
-    return f"{told}Is {TUNED} first? yes. {_share_of_fits(best, other, settings)}"
+    """Whether tuned angcal comes first, and at what share of the best peer's fits."""
+    order = "; ".join(f"{name}, {found.ranks[name]:.2f}" for name in found.ranks.index[:4])
+    peer = _best_peer(found)
+    told = f"Best mean ranks in log-loss: {order}. Is {TUNED} first? "
+    told += yes_or_no(found.best == TUNED)
+    return f"{told}. {_share_of_fits(TUNED, peer, settings)}"
+
+
+def _best_peer(found: Ranking) -> str:
+    return next(str(name) for name in found.ranks.index if name not in OWN_NAMES)
 
 
 def _share_of_fits(own: str, other: str, settings: RealSettings) -> str:
@@ -181,7 +184,7 @@ def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
     if COARSE not in means or TUNED not in means:
         return []
     found = ranking(means.drop(columns=TUNED))
-    peer = next(name for name in found.ranks.index if name not in OWN_NAMES)
+    peer = _best_peer(found)
     gap = float((means[COARSE] - means[TUNED]).mean())
     return [
         f"With half as many penalties, {COARSE} in the place of {TUNED}: mean rank "

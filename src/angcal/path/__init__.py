@@ -3,13 +3,15 @@ r"""A path of ridge penalties for little more than a fit, and the one to choose.
 All penalties share one design (:mod:`~angcal.path.design`), one run of Newton's method
 (:mod:`~angcal.path.solver`) and the sampled rows that give leverages
 (:mod:`~angcal.path.leverages`). The leave-one-out log-loss of a calibrated curve says which one to
-take (:mod:`~angcal.path.curve`), and :mod:`~angcal.path.cosines` what the angle is under each.
+take (:mod:`~angcal.path.curve`) or how to average them (:mod:`~angcal.path.average`), and
+:mod:`~angcal.path.cosines` what the angle is under each.
 """
 
 from __future__ import annotations
 
+from angcal.path.average import PenaltyAverage, penalty_shares
 from angcal.path.cosines import cosines_under
-from angcal.path.curve import SCORINGS, LooCurves, PenaltyPath, choose
+from angcal.path.curve import SCORINGS, LooCurves, PenaltyPath, choose, with_doubt
 from angcal.path.design import Design, make_design
 from angcal.path.leverages import moved_to, observe_path
 from angcal.path.solver import PathSolution, PathSolver
@@ -20,10 +22,13 @@ __all__ = [
     "LooCurves",
     "PathSolution",
     "PathSolver",
+    "PenaltyAverage",
     "PenaltyPath",
     "choose",
     "cosines_under",
     "make_design",
     "moved_to",
     "observe_path",
+    "penalty_shares",
+    "with_doubt",
 ]

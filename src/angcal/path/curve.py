@@ -203,11 +203,16 @@ def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats,
     return a / spread, b - a * center / spread
 
 
-def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
-    """The penalty of the smallest loss; of equal ones the first, which is the strongest.
+def with_doubt(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Floats:
+    """Losses that count for more than they are where sampled leverages leave them open.
 
-    A loss that sampled leverages leave open counts for more than it is: the weaker the penalty the
-    more they leave open, and the luckiest of many wide guesses would win.
+    The weaker the penalty the more they leave open, and the luckiest of many wide guesses would
+    win.
     """
     weight = SPARSE_SAMPLING_WEIGHT if is_sparse else SAMPLING_WEIGHT
-    return int(np.argmin(losses + weight * errors))
+    return losses + weight * errors
+
+
+def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
+    """The penalty of the smallest loss; of equal ones the first, which is the strongest."""
+    return int(np.argmin(with_doubt(losses, errors, is_sparse=is_sparse)))
