@@ -592,6 +592,13 @@ def test_an_average_over_folds_is_that_of_fits_without_them():
     assert model.C_ == one.C_
 
 
+def test_every_fold_has_the_pool():
+    sim = data(90, 60)
+    pool, _ = sim.sample(500, random_state=3)
+    model = AngularLogisticRegressionCV(5, average="folds").fit(sim.X, sim.y, pool=pool)
+    assert {part.angle_.method for part in model.average_.classifiers} == {"combined"}
+
+
 def test_folds_are_as_many_as_the_smaller_class_allows():
     sim = data(40, 5)
     y = np.repeat([0, 1], [37, 3])

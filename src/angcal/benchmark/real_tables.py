@@ -161,12 +161,12 @@ def _later_splits(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
 
 
 def _claim(found: Ranking, settings: RealSettings) -> str:
-    """Whether tuned angcal comes first, and at what share of the best peer's fits."""
+    """Whether one of angcal's comes first, and at what share of the best peer's fits."""
     order = "; ".join(f"{name}, {found.ranks[name]:.2f}" for name in found.ranks.index[:4])
-    peer = _best_peer(found)
-    told = f"Best mean ranks in log-loss: {order}. Is {TUNED} first? "
-    told += yes_or_no(found.best == TUNED)
-    return f"{told}. {_share_of_fits(TUNED, peer, settings)}"
+    own = next(str(name) for name in found.ranks.index if name in OWN_NAMES)
+    told = f"Best mean ranks in log-loss: {order}. Is one of angcal's first? "
+    told += yes_or_no(found.best == own)
+    return f"{told}. {_share_of_fits(own, _best_peer(found), settings)}"
 
 
 def _best_peer(found: Ranking) -> str:
@@ -176,7 +176,7 @@ def _best_peer(found: Ranking) -> str:
 def _share_of_fits(own: str, other: str, settings: RealSettings) -> str:
     fits, others = (METHODS[name].fits(settings.n_penalties) for name in (own, other))
     answer = yes_or_no(fits < SHARE_OF_FITS * others)
-    return f"At less than a tenth of the fits of {other}? {answer}: {fits} against {others}."
+    return f"Has {own} less than a tenth of the fits of {other}? {answer}: {fits} against {others}."
 
 
 def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
