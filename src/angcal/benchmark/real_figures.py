@@ -67,14 +67,14 @@ PANELS: dict[str, tuple[str, ...]] = {
 }
 # Small cells, first splits.
 COSTLY_PANELS: dict[str, tuple[str, ...]] = {
-    "several models averaged, C tuned, small cells": (
+    "several models, C tuned, small cells": (
         AVERAGED,
         IN_FOLDS,
         "CV sigmoid, tuned",
         "CV temperature, tuned",
         "CV isotonic, tuned",
     ),
-    "one model and a curve, C tuned, small cells": (
+    "one curve, C tuned, small cells": (
         "CV sigmoid, one model, tuned",
         "CV temperature, one model, tuned",
         "netcal logistic, tuned",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from angcal.benchmark.compare import CLEAR, by_method, cell_means, everywhere, gaps, joined
 from angcal.benchmark.methods import COARSE, TUNED
-from angcal.benchmark.real import LABELLED, OWN_NAMES, RealSettings
+from angcal.benchmark.real import LABELLED, OWN_NAMES, SELDOM, RealSettings
 from angcal.benchmark.real_tables import coverage, listed, where_costly
 from angcal.datasets import CATALOGUE
 from angcal.reproduce.experiment import Frames
@@ -129,7 +129,7 @@ def _task_of(dataset: str) -> str:
 def _left_out(splits: pd.DataFrame) -> str:
     """Sets without any size, with the reasons, and sizes that were not run."""
     lines = []
-    for name, group in splits.groupby("dataset", sort=False):
+    for name, group in splits[splits["side"] != SELDOM].groupby("dataset", sort=False):
         reasons = group[group["not_run"] != ""].groupby("not_run", sort=False)["ratio"].unique()
         lines += [
             f"{name} at n/d = {', '.join(f'{ratio:g}' for ratio in sorted(ratios))}: {reason}"
