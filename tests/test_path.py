@@ -29,6 +29,7 @@ from angcal.observables import observe
 from angcal.path import LooCurves, PathSolver, cosines_under, make_design, observe_path
 from angcal.path.average import SMALLEST_SHARE, penalty_shares
 from angcal.path.curve import fit_curves
+from angcal.pools import OneShotPoolError
 from angcal.prediction import ConstantCurve
 from angcal.simulation import simulate
 
@@ -607,5 +608,29 @@ def test_folds_are_as_many_as_the_smaller_class_allows():
         model = AngularLogisticRegressionCV(3, average="folds").fit(sim.X, y)
         assert len(model.average_.classifiers) == 3
         y = np.repeat([0, 1], [39, 1])
-        with pytest.raises(ValueError, match="average='folds' needs at least two rows of each"):
+        with pytest.raises(ValueError, match="y has 1 of the rarer class among 40"):
             AngularLogisticRegressionCV(3, average="folds").fit(sim.X, y)
+        with pytest.raises(ValueError, match="5 rows without any of its folds"):
+            AngularLogisticRegressionCV(3, average="folds").fit(sim.X[:6], [0, 1, 0, 1, 0, 0])
+
+
+def test_predictions_follow_the_fit_and_not_the_parameter():
+    sim = data(90, 60)
+    model = AngularLogisticRegressionCV(CS, average="penalties").fit(sim.X, sim.y)
+    averaged = positive(model, sim.X)
+    assert_array_equal(positive(model.set_params(average=None), sim.X), averaged)
+    single = positive(model.fit(sim.X, sim.y), sim.X)
+    assert model.average_ is None
+    assert np.abs(single - averaged).max() > 1e-3
+    # What was fitted before does not come back.
+    assert_array_equal(positive(model.set_params(average="folds"), sim.X), single)
+
+
+@pytest.mark.parametrize("average", ["penalties", "folds"])
+def test_a_pool_that_is_used_up_is_refused_before_the_fit(average):
+    sim = data(90, 60)
+    pool, _ = sim.sample(500, random_state=3)
+    model = AngularLogisticRegressionCV(CS, average=average, angle="loo")
+    with pytest.raises(OneShotPoolError, match=f"average='{average}' goes over the pool several"):
+        model.fit(sim.X, sim.y, pool=iter([pool]))
+    assert not hasattr(model, "coef_")

@@ -120,3 +120,10 @@ def test_a_curve_standardises_the_score_first():
 def test_a_constant_curve_ignores_the_score(shape):
     p = ConstantCurve(0.3).predict(np.full(shape, 1e9))
     assert_array_equal(p, np.full(shape, 0.3))
+
+
+@pytest.mark.parametrize("family", [Logit, Probit])
+def test_a_step_of_any_height_is_tabulated_without_overflow(family):
+    scores = np.linspace(-3.0, 3.0, 3000)
+    p = tabulated_probability(family(1e160), 0.5, scores)
+    assert_allclose(p, angular_probability(family(1e160), 0.5, scores), atol=1e-5)

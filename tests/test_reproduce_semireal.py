@@ -347,3 +347,10 @@ def test_datasets_that_a_result_does_not_have_are_named(result, told, capsys):
     err = capsys.readouterr().err
     assert "nonsense" in err
     assert told in err
+
+
+def test_datasets_without_names_of_results_run_their_tables_only(tmp_path, nothing_here):
+    arguments = ["reproduce", "--quick", "--datasets", "breast_cancer", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    found = {path.stem for path in tmp_path.glob("*.json")}
+    assert found == {f"table-{table}" for table in TABLES}

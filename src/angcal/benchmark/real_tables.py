@@ -204,8 +204,11 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
         "tuned by folds search a penalty inside every fold:"
     )
     kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
-    means = everywhere(cell_means(values)).drop(columns=COARSE, errors="ignore")
-    return [title, *_ranked(kept, means, settings)]
+    every = cell_means(values).drop(columns=COARSE, errors="ignore")
+    means = everywhere(every)
+    dropped = [name for name in every if name not in means]
+    told = f"Not ranked, as it failed on all splits of a cell: {listed(dropped)}."
+    return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
 
 
 def where_costly(values: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats, Matrix
+from angcal.estimators.one_fit import SMALLEST_SAMPLE
 
 FOLDS = 5
 
@@ -40,6 +42,19 @@ class FoldAverage:
         return p / len(self.classifiers)
 
 
+def check_folds(labels: Floats) -> int:
+    """The number of folds: five, or as many as the smaller class has rows; refuses too few rows."""
+    smaller = int(np.bincount(labels.astype(int)).min())
+    folds = min(FOLDS, smaller)
+    if folds < 2 or len(labels) - ceil(len(labels) / folds) < SMALLEST_SAMPLE:
+        raise ValueError(
+            f"average='folds' needs two rows of each class and {SMALLEST_SAMPLE} rows without any "
+            f"of its folds; y has {smaller} of the rarer class among {len(labels)}. Pass "
+            "average=None or 'penalties'."
+        )
+    return folds
+
+
 def fit_without_folds(
     classifier: Any, X: Matrix, labels: Floats, weights: Floats, pool: Any
 ) -> FoldAverage:
@@ -54,15 +69,8 @@ def fit_without_folds(
     pool : optional
         As in ``fit``.
     """
-    smaller = int(np.bincount(labels.astype(int)).min())
-    folds = min(FOLDS, smaller)
-    if folds < 2:
-        raise ValueError(
-            "average='folds' needs at least two rows of each class, and y has one row of one of "
-            "them; pass average=None or 'penalties'."
-        )
     fitted = []
-    for kept, _ in StratifiedKFold(folds).split(np.zeros(len(labels)), labels):
+    for kept, _ in StratifiedKFold(check_folds(labels)).split(np.zeros(len(labels)), labels):
         rows = _safe_indexing(X, kept)
         with warnings.catch_warnings():
             # The fit to all rows has said what there is to say.

@@ -13,13 +13,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.calibration import AngleWarning, Options, calibrate
 from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unlike
 from angcal.estimators.device import on_device
-from angcal.estimators.folds import FoldAverage, fit_without_folds
+from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
 from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
 from angcal.fitting import LinearFit, minimize
 from angcal.losses import Logistic
@@ -80,11 +80,12 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
     tol : float, default=1e-3
         Relative accuracy of the weights along the path. The chosen fit is finished to 1e-4.
     average : {None, "penalties", "folds"}, default=None
-        What probabilities are averaged over, which makes them better where labels are few.
+        What probabilities are averaged over, which lowers their log-loss where labels are few.
         "penalties": all of the path, each by how well it does; no further fit. "folds": five
-        classifiers like this one, each without a fifth of the rows; six paths instead of one. The
-        price is several linear models where there was one: prediction takes as many products, and
-        tensors and ONNX are not served. All other attributes stay those of the one chosen fit.
+        classifiers like this one, each without a fifth of the rows; six paths instead of one, and
+        probabilities that are a little too modest. The price is several linear models where there
+        was one: prediction takes as many products, tensors and ONNX are not served, and a pool must
+        allow several passes. All other attributes stay those of the one chosen fit.
 
     Attributes
     ----------
@@ -99,6 +100,8 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         Weights under every penalty.
     shares_ : (m,) array
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
+    average_ : PenaltyAverage, FoldAverage or None
+        The models that are averaged.
     angle_, link_, scale_, curve_, observables_, coef_, intercept_, distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
@@ -117,7 +120,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
 
     # What the calibrator of any one fit has besides; here the fit is its own.
     estimator = None
-    average_: PenaltyAverage | FoldAverage
+    average_: PenaltyAverage | FoldAverage | None
     sign_holdout = None
     polish = False
     # A path of penalties is for one score; several classes go through their one fit.
@@ -178,6 +181,10 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         self._check_path_options()
         X, labels, weights = self._validate(X, y, sample_weight)
         opened = self._validate_pool(self.pool if pool is None else pool, X)
+        if self.average == "folds":
+            check_folds(labels)
+        if self.average is not None and opened is not None:
+            opened.require_many_passes(f"average={self.average!r}")
         options = Options(
             link=link,
             link_known=known,
@@ -198,6 +205,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
 
     def _fit_path(self, X: Matrix, labels: Floats, weights: Floats, options: Options) -> None:
         """All penalties, the choice among them, and the calibration of the chosen one."""
+        self.average_ = None
         design = make_design(X, labels, weights, bool(self.fit_intercept))
         self.Cs_ = self._inverse_strengths(design)
         solution = PathSolver(design, 1.0 / self.Cs_).solve(self.tol)
@@ -252,13 +260,14 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
 
     def _positive(self, X: Any) -> Floats:
         """Calibrated P(y = classes_[1] | x), of the chosen fit or averaged."""
-        if self.average is None:
+        # By what was fitted: the parameter may have been set since.
+        average = getattr(self, "average_", None)
+        if average is None:
             return super()._positive(X)
-        check_is_fitted(self, "average_")
-        return self.average_.predict(validate_data(self, X, reset=False, **ARRAY_RULES))
+        return average.predict(validate_data(self, X, reset=False, **ARRAY_RULES))
 
     def _probabilities_on_device(self, X: Any) -> Any:
-        if self.average is not None:
+        if getattr(self, "average_", None) is not None:
             raise TypeError(
                 f"AngularLogisticRegressionCV(average={self.average!r}) does not take tensors; "
                 "pass NumPy arrays, or average=None."

@@ -52,7 +52,7 @@ def alias_of(classifier: type) -> str:
 def check_exportable(model: Any) -> None:
     """Refuse a classifier that is not fitted, or has no exact form in ONNX."""
     check_is_fitted(model, "curve_")
-    if getattr(model, "average", None) is not None:
+    if getattr(model, "average_", None) is not None:
         raise ExportError(
             f"average={model.average!r} makes probabilities of several linear models, which "
             "to_onnx does not write; fit with average=None."

@@ -54,7 +54,7 @@ def jet(link: Link, cosine: float, standard_scores: Floats) -> tuple[Floats, Flo
         raise TypeError(f"{link!r} is no mixture of probits: its F″ has no closed form.")
     steepness, noise = link.scale * cosine, link.scale * noise_share(cosine)
     value, rate, bend = link.fine_mixture.smooth(steepness * standard_scores + link.offset, noise)
-    return value, steepness * rate, steepness**2 * bend
+    return value, steepness * rate, steepness * (steepness * bend)
 
 
 def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:

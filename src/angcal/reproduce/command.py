@@ -118,6 +118,8 @@ def _can_be_shown(
 ) -> bool:
     """Whether there are rows of a result, or will be."""
     used = datasets_of([result], options.quick)
+    if options.datasets is not None:
+        return bool(chosen & set(used))
     rows = (options.out or folder) / f"{result.experiment.name}.csv"
     return not used or bool(chosen & set(used)) or rows.exists()
 
@@ -131,7 +133,8 @@ def datasets_of(results: Sequence[Result], quick: bool) -> list[str]:
 
 def to_be_had(names: Sequence[str]) -> set[str]:
     """Those that are here or have a download; the others are named on standard error."""
-    absent = [name for name in names if name not in obtainable()]
+    here = obtainable()
+    absent = [name for name in names if name not in here]
     if absent:
         print(
             f"not on this machine and without a download, left out: {', '.join(absent)}; set "
