@@ -23,10 +23,10 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.calibration import AngleWarning, Calibration
+from angcal.calibration import AngleWarning
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
-from angcal.prediction import CalibratedCurve, ConstantCurve, tabulated_probability
+from angcal.prediction import tabulated_probability
 from angcal.reproduce.experiment import Cell, Experiment, Tables, Trial
 from angcal.reproduce.runner import trial_generator
 from angcal.reproduce.setting import PAPER_LINKS, FittedDraw
@@ -219,21 +219,13 @@ def all_scores(
 # -- one trial -------------------------------------------------------------------------------
 
 
-def likeliest_curve(calibration: Calibration, scores: Floats) -> Floats:
-    """F at the likeliest link and angle, also where the library averages over what is likely."""
-    if isinstance(calibration.curve, ConstantCurve):
-        return calibration.curve.predict(scores)
-    cosine = calibration.angle.cosine
-    return CalibratedCurve(calibration.link, cosine, calibration.scale).predict(scores)
-
-
 def angular_predictions(fitted: FittedDraw, main: Floats) -> dict[str, Prediction]:
     """Every route of the library, on the scores of the fit to all rows."""
     predictions = {}
     for name, (angle, family, covariance) in ROUTES.items():
         with counted(AngleWarning) as count:
             calibration = fitted.calibrated(angle, link=family, covariance=covariance)
-        predictions[name] = Prediction(likeliest_curve(calibration, main), warnings=count[0])
+        predictions[name] = Prediction(calibration.curve.predict(main), warnings=count[0])
     return predictions
 
 
