@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from angcal.reproduce.command import add_run_arguments, carry_out, lacks_packages
+from angcal.reproduce.command import add_run_arguments, carry_out, lacks_packages, those_in
 from angcal.reproduce.experiment import Trial
 
 FULL_FOLDER, QUICK_FOLDER = Path("benchmarks/real"), Path("benchmarks/real-quick")
@@ -107,15 +107,12 @@ def present_datasets(names: Sequence[str]) -> set[str]:
     """Those that can be loaded without the web; the others are named on standard error."""
     from angcal.datasets import available
 
-    here = available()
-    absent = [name for name in names if name not in here]
-    if absent:
-        print(
-            f"not on this machine, trials left undone: {', '.join(absent)}; set ANGCAL_DATA to a "
-            "folder with their files, or load them once with angcal.datasets.load",
-            file=sys.stderr,
-        )
-    return set(names) - set(absent)
+    return those_in(
+        available(),
+        names,
+        "not on this machine, trials left undone: {}; set ANGCAL_DATA to a folder with their "
+        "files, or load them once with angcal.datasets.load",
+    )
 
 
 def announce_missing_peers() -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import product
+from angcal.link_posterior import BELIEF
 from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
 
-LABELS_COUNT_FOR = 0.5
 # Less than this moves no probability by as much.
 SMALLEST_SHARE = 1e-3
 
@@ -57,7 +57,7 @@ def penalty_shares(losses: Floats, n_labels: int) -> Floats:
     >>> penalty_shares(np.array([0.50, 0.50, 0.60]), 200).round(4)
     array([0.5, 0.5, 0. ])
     """
-    shares = np.exp(-LABELS_COUNT_FOR * n_labels * (losses - losses.min()))
+    shares = np.exp(-BELIEF.labels_count_for * n_labels * (losses - losses.min()))
     shares /= shares.sum()
     shares[shares < SMALLEST_SHARE] = 0.0
     return shares / shares.sum()

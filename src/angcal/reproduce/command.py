@@ -133,14 +133,19 @@ def datasets_of(results: Sequence[Result], quick: bool) -> list[str]:
 
 def to_be_had(names: Sequence[str]) -> set[str]:
     """Those that are here or have a download; the others are named on standard error."""
-    here = obtainable()
+    return those_in(
+        obtainable(),
+        names,
+        "not on this machine and without a download, left out: {}; set ANGCAL_DATA to a folder "
+        "with their files",
+    )
+
+
+def those_in(here: Sequence[str], names: Sequence[str], told: str) -> set[str]:
+    """Names that are here; the others go to standard error, in the place that ``told`` leaves."""
     absent = [name for name in names if name not in here]
     if absent:
-        print(
-            f"not on this machine and without a download, left out: {', '.join(absent)}; set "
-            "ANGCAL_DATA to a folder with their files",
-            file=sys.stderr,
-        )
+        print(told.format(", ".join(absent)), file=sys.stderr)
     return set(names) - set(absent)
 
 
