@@ -1,0 +1,294 @@
+"""Golden outputs: what about fifty small designs give, to compare two states of the code.
+
+    python -m studies.golden record golden.npz
+    python -m studies.golden compare golden.npz
+
+Each design is fitted from scratch on drawn rows; probabilities of fresh rows, leave-one-out scores
+and angles are kept. A comparison prints the largest difference of each, and exits with 1 where one
+exceeds the tolerance. Single-precision products differ between machines, so golden files are made
+and compared on one machine, with one BLAS thread (``OMP_NUM_THREADS=1``), and are not tracked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from angcal import (
+    AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
+    Lasso,
+    LinearHead,
+    Logit,
+    MEstimator,
+    Ridge,
+    ScoreCalibratedClassifier,
+)
+
+Outputs = dict[str, np.ndarray]
+FRESH_ROWS = 60
+TOLERANCE = 1e-9
+
+
+class Draw:
+    """Rows, labels of K classes, and fresh rows, from one seed."""
+
+    def __init__(self, n: int, d: int, classes: int = 2, signal: float = 2.0, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        lengths = np.geomspace(2.0, 0.3, d)
+        rows = rng.normal(size=(n + FRESH_ROWS, d)) * lengths + 0.2
+        weights = rng.normal(size=(d, classes)) / np.linalg.norm(lengths)
+        logits = signal * (rows - 0.2) @ weights + np.linspace(0.0, 0.5, classes)
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        labels = (chances.cumsum(axis=1) < rng.random((len(rows), 1))).sum(axis=1)
+        self.X, self.y, self.fresh = rows[:n], labels[:n], rows[n:]
+        self.pool = rng.normal(size=(4 * d, d)) * lengths + 0.2
+        self.weight = rng.uniform(0.5, 2.0, n)
+        self.covariance = np.diag(lengths**2)
+
+    def sparse(self) -> Draw:
+        """The same with four fifths of the entries at zero, in CSR storage."""
+        for name in ("X", "fresh"):
+            rows = getattr(self, name).copy()
+            rows[np.abs(rows - 0.2) < np.median(np.abs(rows)) * 1.8] = 0.0
+            setattr(self, name, sparse.csr_matrix(rows))
+        return self
+
+
+def logistic(**options: Any) -> LogisticRegression:
+    """A logistic regression that is close to its optimum."""
+    return LogisticRegression(**{"tol": 1e-8, "max_iter": 5000, **options})
+
+
+def outputs(model: Any, fresh: Any) -> Outputs:
+    """What a fitted model gives."""
+    found = {"probabilities": np.asarray(model.predict_proba(fresh))}
+    observed = getattr(model, "observables_", None)
+    parts = observed if isinstance(observed, list) else [observed]
+    if observed is not None:
+        found["loo_scores"] = np.stack([part.loo_scores for part in parts])
+    angle = getattr(model, "angle_", None)
+    if angle is not None:
+        found["angle"] = np.append(np.ravel(angle.cosine), np.ravel(angle.interval))
+    path = getattr(model, "path_", None)
+    if path is not None:
+        found["path"] = np.stack([path.log_loss, path.ece, path.degrees_of_freedom, path.cosine])
+    return found
+
+
+def fitted(model: Any, draw: Draw, **fit_options: Any) -> Outputs:
+    """Fit, and what comes of it."""
+    return outputs(model.fit(draw.X, draw.y, **fit_options), draw.fresh)
+
+
+def one(model: Any = None, **options: Any) -> AngularCalibratedClassifier:
+    """A calibrated classifier around a model."""
+    return AngularCalibratedClassifier(logistic() if model is None else model, **options)
+
+
+def single_precision(draw: Draw) -> Draw:
+    """The same rows as float32."""
+    draw.X, draw.fresh = draw.X.astype(np.float32), draw.fresh.astype(np.float32)
+    return draw
+
+
+def frozen() -> Outputs:
+    """A model that was fitted before."""
+    draw = Draw(200, 100)
+    return fitted(one(FrozenEstimator(logistic(C=0.3).fit(draw.X, draw.y))), draw)
+
+
+def head() -> Outputs:
+    """Bare weights."""
+    draw = Draw(200, 100)
+    model = logistic(C=0.3).fit(draw.X, draw.y)
+    bare = LinearHead(model.coef_, float(model.intercept_[0]), "logistic", Ridge(1 / (200 * 0.3)))
+    return fitted(one(bare), draw)
+
+
+def tensor(dtype: str) -> Outputs:
+    """A PyTorch tensor under scikit-learn's dispatch."""
+    import torch
+    from sklearn import config_context
+
+    draw = Draw(700, 650)
+    X, fresh = (torch.asarray(rows, dtype=getattr(torch, dtype)) for rows in (draw.X, draw.fresh))
+    with config_context(array_api_dispatch=True):
+        model = one(LogisticRegression(C=0.1, tol=1e-5)).fit(X, draw.y)
+        return outputs(model, fresh)
+
+
+def blocks(rows: np.ndarray) -> list[np.ndarray]:
+    """Rows in three blocks."""
+    return np.array_split(rows, 3)
+
+
+BINARY: dict[str, Callable[[], Outputs]] = {
+    "dense": lambda: fitted(one(), Draw(200, 100)),
+    "default options": lambda: fitted(AngularCalibratedClassifier(), Draw(300, 60)),
+    "tall": lambda: fitted(one(), Draw(2000, 30)),
+    "wide": lambda: fitted(one(), Draw(100, 300)),
+    "few rows": lambda: fitted(one(), Draw(30, 10)),
+    "sampled": lambda: fitted(one(logistic(C=0.1)), Draw(700, 650)),
+    "sampled by request": lambda: fitted(
+        one(logistic(C=0.01), observables="randomised"), Draw(400, 200)
+    ),
+    "exact by request": lambda: fitted(
+        one(logistic(C=0.1), observables="exact"), Draw(700, 650)
+    ),
+    "float32": lambda: fitted(one(), single_precision(Draw(200, 100))),
+    "sparse": lambda: fitted(one(), Draw(300, 200).sparse()),
+    "sparse wide": lambda: fitted(one(), Draw(150, 300).sparse()),
+    "sparse sampled": lambda: fitted(one(logistic(C=0.03)), Draw(900, 700).sparse()),
+    "weights": lambda: fitted(one(), Draw(200, 100), sample_weight=Draw(200, 100).weight),
+    "balanced": lambda: fitted(one(logistic(class_weight="balanced")), Draw(200, 100)),
+    "no intercept": lambda: fitted(one(logistic(fit_intercept=False)), Draw(200, 100)),
+    "no penalty": lambda: fitted(one(logistic(C=np.inf)), Draw(600, 40)),
+    "liblinear": lambda: fitted(one(logistic(solver="liblinear")), Draw(200, 100)),
+    "polish": lambda: fitted(one(LogisticRegression(tol=1e-2), polish=True), Draw(200, 100)),
+    "pipeline": lambda: fitted(one(make_pipeline(StandardScaler(), logistic())), Draw(200, 100)),
+    "frozen": frozen,
+    "linear head": head,
+    "lasso": lambda: fitted(one(MEstimator("logistic", Lasso(0.02))), Draw(200, 60)),
+    "huberized hinge": lambda: fitted(
+        one(MEstimator("huberised_hinge", Ridge(0.02))), Draw(200, 100)
+    ),
+    "ridge classifier": lambda: fitted(one(RidgeClassifier(alpha=10.0)), Draw(200, 100)),
+    "squared hinge": lambda: fitted(
+        one(LinearSVC(C=0.05, tol=1e-10, max_iter=100_000)), Draw(200, 100)
+    ),
+    "no signal": lambda: fitted(one(), Draw(100, 50, signal=0.0)),
+    "separable": lambda: fitted(one(), Draw(60, 20, signal=30.0)),
+}
+INFORMED: dict[str, Callable[[], Outputs]] = {
+    "pool": lambda: fitted(one(pool=Draw(200, 100).pool), Draw(200, 100)),
+    "short pool": lambda: fitted(one(pool=Draw(200, 100).pool[:50]), Draw(200, 100)),
+    "pool in blocks": lambda: fitted(one(pool=blocks(Draw(200, 100).pool)), Draw(200, 100)),
+    "covariance": lambda: fitted(one(covariance=Draw(200, 100).covariance), Draw(200, 100)),
+    "observable": lambda: fitted(
+        one(covariance=Draw(200, 100).covariance, angle="observable"), Draw(200, 100)
+    ),
+    "known link": lambda: fitted(one(link=Logit(3.0)), Draw(200, 100)),
+    "known link and pool": lambda: fitted(
+        one(link=Logit(3.0), pool=Draw(200, 100).pool), Draw(200, 100)
+    ),
+    "given angle": lambda: fitted(one(angle=0.7), Draw(200, 100)),
+    "probit": lambda: fitted(one(link="probit"), Draw(200, 100)),
+    "cloglog": lambda: fitted(one(link="cloglog"), Draw(200, 100)),
+}
+PATHS: dict[str, Callable[[], Outputs]] = {
+    "path": lambda: fitted(AngularLogisticRegressionCV(), Draw(200, 100)),
+    "path wide": lambda: fitted(AngularLogisticRegressionCV(), Draw(100, 300)),
+    "path tall": lambda: fitted(AngularLogisticRegressionCV(), Draw(2000, 30)),
+    "path sampled": lambda: fitted(AngularLogisticRegressionCV(8), Draw(700, 650)),
+    "path sparse": lambda: fitted(AngularLogisticRegressionCV(8), Draw(300, 200).sparse()),
+    "path weights": lambda: fitted(
+        AngularLogisticRegressionCV(), Draw(200, 100), sample_weight=Draw(200, 100).weight
+    ),
+    "path pool": lambda: fitted(
+        AngularLogisticRegressionCV(pool=Draw(200, 100).pool), Draw(200, 100)
+    ),
+    "penalties averaged": lambda: fitted(
+        AngularLogisticRegressionCV(average="penalties"), Draw(80, 100)
+    ),
+    "folds averaged": lambda: fitted(AngularLogisticRegressionCV(average="folds"), Draw(80, 100)),
+}
+MANY_CLASSES: dict[str, Callable[[], Outputs]] = {
+    "3 classes": lambda: fitted(one(), Draw(300, 60, 3)),
+    "3 classes wide": lambda: fitted(one(), Draw(120, 200, 3)),
+    "3 classes weights": lambda: fitted(
+        one(), Draw(300, 60, 3), sample_weight=Draw(300, 60, 3).weight
+    ),
+    "3 classes sparse": lambda: fitted(one(), Draw(300, 150, 3).sparse()),
+    "3 classes, no intercept": lambda: fitted(
+        one(logistic(fit_intercept=False)), Draw(300, 60, 3)
+    ),
+    "4 classes sampled": lambda: fitted(one(logistic(C=0.1)), Draw(950, 900, 4)),
+    "10 classes": lambda: fitted(one(), Draw(500, 40, 10)),
+    "one-vs-rest": lambda: fitted(one(OneVsRestClassifier(logistic())), Draw(300, 60, 3)),
+    "ridge of 3 classes": lambda: fitted(one(RidgeClassifier(alpha=10.0)), Draw(300, 60, 3)),
+}
+OTHERS: dict[str, Callable[[], Outputs]] = {
+    "Platt": lambda: fitted(ScoreCalibratedClassifier(logistic()), Draw(200, 100)),
+    "beta": lambda: fitted(ScoreCalibratedClassifier(logistic(), method="beta"), Draw(200, 100)),
+    "isotonic holdout": lambda: fitted(
+        ScoreCalibratedClassifier(
+            logistic(), method="isotonic", scores="holdout", random_state=0
+        ),
+        Draw(200, 100),
+    ),
+    "tensor float64": lambda: tensor("float64"),
+    "tensor float32": lambda: tensor("float32"),
+}
+DESIGNS = {**BINARY, **INFORMED, **PATHS, **MANY_CLASSES, **OTHERS}
+
+
+def run(only: str | None = None) -> dict[str, np.ndarray]:
+    """All outputs, by 'design/output'."""
+    found = {}
+    for name, make in DESIGNS.items():
+        if only is not None and only not in name:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parts = make()
+        found.update({f"{name}/{part}": values for part, values in parts.items()})
+    return found
+
+
+def differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> dict[str, float]:
+    """Largest difference of each output; infinite where it is missing or of another shape."""
+    gaps = {}
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None or new.shape != old.shape:
+            gaps[name] = np.inf
+            continue
+        same = (old == new) | (np.isnan(old) & np.isnan(new))
+        gaps[name] = float(np.max(np.where(same, 0.0, np.abs(new - old)), initial=0.0))
+    return gaps
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Record or compare."""
+    parser = argparse.ArgumentParser(prog="python -m studies.golden", description=__doc__)
+    parser.add_argument("action", choices=["record", "compare"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--only", help="designs whose name contains this")
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE)
+    chosen = parser.parse_args(arguments)
+    found = run(chosen.only)
+    if chosen.action == "record":
+        np.savez_compressed(chosen.file, **found)
+        print(f"{len(found)} outputs of {len(DESIGNS)} designs")
+        return 0
+    with np.load(chosen.file) as stored:
+        before = {name: stored[name] for name in stored.files}
+    if chosen.only is not None:
+        before = {name: values for name, values in before.items() if chosen.only in name}
+    gaps = differences(before, found)
+    moved = {name: gap for name, gap in gaps.items() if not gap <= chosen.tolerance}
+    for name, gap in moved.items():
+        print(f"{name:45} {gap:.2e}")
+    print(f"{len(gaps) - len(moved)} of {len(gaps)} outputs within {chosen.tolerance:g}")
+    return 1 if moved else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("SCIPY_ARRAY_API", "1")
+    sys.exit(main())
