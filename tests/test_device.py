@@ -16,8 +16,9 @@ from angcal import (
     Logit,
     ScoreCalibratedClassifier,
 )
-from angcal.newton import RidgeLogistic
+from angcal.rows import as_rows
 from angcal.simulation import simulate
+from angcal.solvers.newton_cg import NewtonCG
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
@@ -139,14 +140,15 @@ def test_newton_finds_scikit_learns_optimum(C, fit_intercept, shape):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, shape[0])
     expected = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=1e-10, max_iter=10_000)
     expected.fit(X, data.y, sample_weight=weights)
-    problem = RidgeLogistic(X, data.y.astype(float), weights, 1.0 / C, fit_intercept)
-    cold = problem.solve(tol=1e-9)
+    rows = as_rows(X, fit_intercept)
+    problem = NewtonCG(rows, data.y.astype(float), weights, np.array([1.0 / C]))
+    cold = problem.solve(tol=0.0, gradient_tol=1e-9)
     unit = np.abs(expected.coef_).max()
-    assert_allclose(cold.coef, expected.coef_[0], atol=1e-5 * unit)
-    assert_allclose(cold.intercept, expected.intercept_[0], atol=1e-5)
-    assert cold.gradient <= 1e-9
+    assert_allclose(cold.coef[:, 0], expected.coef_[0], atol=1e-5 * unit)
+    assert_allclose(cold.intercepts[0], expected.intercept_[0], atol=1e-5)
+    assert cold.gradient[0] <= 1e-9
     before = problem.passes
-    warm = problem.solve(cold.coef, cold.intercept, tol=1e-9)
+    warm = problem.continued(cold, tol=1e-4)
     assert warm.newton_steps == 0
     assert problem.passes - before == 2
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from angcal.hessian import (
+from angcal.leverages import (
     PenalizedHessian,
     SingularHessianError,
     factorize,
     outer_gram,
-    row_blocks,
     weighted_gram,
 )
+from angcal.rows import as_rows
 
 TALL, WIDE = (30, 12), (12, 30)
 both_shapes = pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_sparse_design_is_never_made_dense_as_a_whole() -> None:
 def test_blocked_grams_equal_the_plain_products(
     scarce: bool, block_entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("angcal.hessian.exact.BLOCK_ENTRIES", block_entries)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", block_entries)
     X, D = design((17, 9))
     scale = np.linspace(0.5, 2.0, 9)
     matrix = sparse.csr_array(X) if scarce else X
@@ -396,9 +396,9 @@ def test_blocked_grams_equal_the_plain_products(
 
 
 def test_row_blocks_cover_every_row_once_and_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("angcal.hessian.exact.BLOCK_ENTRIES", 40)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 40)
     X = np.arange(170, dtype=np.float32).reshape(17, 10)
-    blocks = list(row_blocks(X))
+    blocks = list(as_rows(X, False).dense_blocks())
     assert all(block.size <= 40 and block.dtype == np.float64 for _, block in blocks)
     np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), X)
     assert [rows.start for rows, _ in blocks] == [0, 4, 8, 12, 16]

@@ -9,16 +9,17 @@ from scipy import sparse
 
 from angcal import Logistic, Logit, Ridge
 from angcal.fitting import LinearFit, minimize
-from angcal.hessian import (
-    IterativeHessian,
+from angcal.leverages import (
+    HessianOrFallback,
     NotConvergedError,
     PenalizedHessian,
     SampledHessian,
     factorize,
 )
-from angcal.hessian.block_cg import block_conjugate_gradients
-from angcal.hessian.exact import factorize_exactly
-from angcal.observables import observe, remaining_curvature
+from angcal.leverages.factorized import factorize_exactly
+from angcal.leverages.blocks import remaining_curvature
+from angcal.observables import observe
+from angcal.rows import as_rows
 from angcal.simulation import simulate
 
 
@@ -66,7 +67,7 @@ def rare_flags(n=1500, common=180, rare=20, seed=0):
 def both(fit):
     d = fit.shape[1]
     Q = np.full(d, fit.total_weight * float(np.ravel(fit.penalty.curvature(fit.coef))[0]))
-    iterative = IterativeHessian(fit.X, fit.curvatures, Q, fit.fit_intercept, 0.0)
+    iterative = SampledHessian(as_rows(fit.X, fit.fit_intercept), fit.curvatures, Q)
     exact = factorize(fit.X, fit.curvatures, Q, fit_intercept=fit.fit_intercept)
     return iterative, exact
 
@@ -129,35 +130,12 @@ def test_a_zero_gradient_has_a_zero_step():
     assert iterative.survey.relative_error > 0
 
 
-def test_block_conjugate_gradients_solve_and_extrapolate():
-    rng = np.random.default_rng(1)
-    root = rng.normal(size=(60, 40))
-    M = (root.T @ root + 5.0 * np.eye(40)).astype(np.float32)
-    B = rng.normal(size=(40, 5)).astype(np.float32)
-    W, form = block_conjugate_gradients(
-        lambda V: M @ V, B, (1 / np.diag(M))[:, None], np.full(5, 1e-4)
-    )
-    expected = np.linalg.solve(M.astype(float), B)
-    assert_allclose(W, expected, atol=0.02 * np.abs(expected).max())
-    assert_allclose(form, np.einsum("ij,ij->j", B, expected), rtol=1e-4)
-
-
-def test_hopeless_conditioning_is_said():
-    values = np.geomspace(1e-12, 1.0, 400).astype(np.float32)[:, None]
-    rng = np.random.default_rng(0)
-    rhs = rng.normal(size=(400, 3)).astype(np.float32)
-    with pytest.raises(NotConvergedError, match="not done after"):
-        block_conjugate_gradients(
-            lambda V: values * V, rhs, np.ones((400, 1), dtype=np.float32), np.full(3, 1e-6)
-        )
-
-
 def test_auto_chooses_by_the_smaller_side(monkeypatch):
     fit = problem(300, 200)
     arguments = (fit.X, fit.curvatures, np.full(200, 1.0))
     assert isinstance(factorize(*arguments, fit_intercept=True, method="auto"), PenalizedHessian)
-    monkeypatch.setattr("angcal.hessian.choice.SMALLEST_RANDOMISED_SIDE", 150)
-    assert isinstance(factorize(*arguments, fit_intercept=True, method="auto"), SampledHessian)
+    monkeypatch.setattr("angcal.plan.SMALLEST_SAMPLED_SIDE", 150)
+    assert isinstance(factorize(*arguments, fit_intercept=True, method="auto"), HessianOrFallback)
 
 
 def test_randomised_needs_a_ridge_everywhere():
@@ -191,7 +169,7 @@ def test_rows_that_sizes_do_not_explain_are_factorised():
     sampled = factorize(X, D, np.ones(d), fit_intercept=True, method="randomised")
     assert_allclose(sampled.leverages(), exact.leverages())
     assert sampled.side == "primal"
-    assert "size of their rows" in sampled.remark
+    assert "row sizes do not predict the leverages" in sampled.remark
     assert sampled.relative_error == 0.0
     h = exact.leverages()
     remaining = remaining_curvature(h, D)
@@ -253,7 +231,7 @@ def test_rows_without_entries_are_no_sample():
     fit = problem(400, 100, intercept=False)
     X = fit.X.copy()
     X[::3] = 0.0
-    iterative = IterativeHessian(X, fit.curvatures, np.full(100, 5.0), False, 0.0)
+    iterative = SampledHessian(as_rows(X, False), fit.curvatures, np.full(100, 5.0))
     exact = factorize_exactly(X, fit.curvatures, np.full(100, 5.0), False, 0.0, np.arange(100), 100)
     assert np.isfinite(iterative.survey.scatter)
     assert_allclose(iterative.leverages()[::3], 0.0, atol=1e-12)
@@ -272,7 +250,7 @@ def test_what_single_precision_cannot_hold_is_factorised():
 
 
 def test_a_factorisation_that_would_not_fit_is_not_begun(monkeypatch):
-    monkeypatch.setattr("angcal.hessian.choice.LARGEST_FACTORISED_SIDE", 50)
+    monkeypatch.setattr("angcal.plan.LARGEST_FACTORIZED_SIDE", 50)
     fit = problem(300, 80)
     X = fit.X.copy()
     X[:, 0] *= 1e25
@@ -282,7 +260,7 @@ def test_a_factorisation_that_would_not_fit_is_not_begun(monkeypatch):
 
 
 def test_a_tolerance_that_is_missed_is_remarked(monkeypatch):
-    monkeypatch.setattr("angcal.hessian.iterative.STEP_TOLERANCE", 1e-3)
+    monkeypatch.setattr("angcal.plan.STEP_TOLERANCE", 1e-3)
     fit = problem(700, 650)
     found = factorize(fit.X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
     assert found.remark == ""

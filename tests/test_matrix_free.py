@@ -14,13 +14,13 @@ from scipy import sparse
 from angcal import AngularCalibratedClassifier, Logistic, Logit, Ridge
 from angcal.angle import observable_angle
 from angcal.covariance import PoolInverse, matrix_free, precision, score_scale, sources
-from angcal.covariance.conjugate import conjugate_gradients
 from angcal.covariance.matrix_free import StagnationError, allowed_error, probes_needed
 from angcal.covariance.sources import cheaper_method
 from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
 from angcal.pools import OneShotPoolError, open_pool
 from angcal.simulation import AutoregressiveCovariance, simulate
+from angcal.solvers.conjugate_gradients import DelayedAccuracy, conjugate_gradients
 
 CG = "conjugate gradients"
 D, M, N = 40, 130, 70
@@ -47,12 +47,17 @@ def moments(rows, centred):
 # ------------------------------------------------------------------ solves
 
 
+def solved(A, B, weights, accuracy):
+    rule = DelayedAccuracy(accuracy)
+    return conjugate_gradients(lambda V: (A @ V, None), B, weights[:, None], rule, 500)
+
+
 @pytest.mark.parametrize("precondition", [False, True])
 def test_conjugate_gradients_solve(precondition):
     A, B = moments(POOL, True), RNG.normal(size=(D, 5))
     B[:, 2] = 0.0
     weights = 1.0 / np.diag(A) if precondition else np.ones(D)
-    found = conjugate_gradients(lambda V: A @ V, B, weights, 1e-15)
+    found = solved(A, B, weights, 1e-15)
     exact = np.linalg.solve(A, B)
     assert found.converged
     assert_allclose(found.values, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
@@ -70,7 +75,7 @@ def test_the_accuracy_that_is_stated_is_reached(rho, m, accuracy):
     rng = np.random.default_rng(1)
     rows = AutoregressiveCovariance(d, rho).color(rng.normal(size=(int(m * d), d)))
     A, B = moments(rows, True), rng.normal(size=(d, 8))
-    found = conjugate_gradients(lambda V: A @ V, B, 1.0 / np.diag(A), accuracy)
+    found = solved(A, B, 1.0 / np.diag(A), accuracy)
     exact = np.sum(B * np.linalg.solve(A, B), axis=0)
     assert found.converged
     assert np.all(found.forms <= exact * (1 + 1e-9))
@@ -79,14 +84,14 @@ def test_the_accuracy_that_is_stated_is_reached(rho, m, accuracy):
 
 def test_an_inconsistent_system_does_not_converge():
     A = np.diag([1.0, 2.0, 0.0])
-    found = conjugate_gradients(lambda V: A @ V, np.ones((3, 1)), np.ones(3), 1e-6)
+    found = solved(A, np.ones((3, 1)), np.ones(3), 1e-6)
     assert not found.converged
 
 
 @centring
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_solves_equal_those_of_the_matrix(kind, centred, monkeypatch):
-    monkeypatch.setattr("angcal.pools.BLOCK_ENTRIES", 500)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 500)
     rows = POOL.astype(np.float32).astype(float) if kind == "float32" else POOL
     inverse = PoolInverse(open_pool(CONTAINERS[kind](rows), D), X, centred=centred)
     V, sigma = RNG.normal(size=(D, 3)), moments(rows, centred)
@@ -343,7 +348,7 @@ def test_a_generator_is_refused():
 def test_memory_is_a_few_blocks_and_vectors(tmp_path, monkeypatch):
     """A mapped pool of 40 MB with a Σ̂ of 32 MB: 16 probes and blocks of 0.4 MB take under 5 MB."""
     n, m, d = 300, 5000, 2000
-    monkeypatch.setattr("angcal.pools.BLOCK_ENTRIES", 50_000)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 50_000)
     monkeypatch.setattr(matrix_free, "MOST_PROBES", 16)
     mapped = np.memmap(tmp_path / "pool.bin", dtype=np.float32, mode="w+", shape=(m, d))
     rng = np.random.default_rng(0)

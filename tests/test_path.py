@@ -23,7 +23,7 @@ from angcal.covariance import score_scale
 from angcal.fitting import LinearFit
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.observables import observe
-from angcal.path import LooCurves, PathSolver, cosines_under, make_design, observe_path
+from angcal.path import LooCurves, cosines_under, make_design, observe_path
 from angcal.path.curve import fit_curves
 from angcal.prediction import ConstantCurve
 from angcal.simulation import simulate
@@ -66,7 +66,7 @@ def coupling(fit):
 def solved(sim, Cs=CS, tol=1e-6, fit_intercept=True):
     labels, weights = sim.y.astype(float), np.ones(len(sim.y))
     design = make_design(sim.X, labels, weights, fit_intercept)
-    return design, PathSolver(design, 1.0 / Cs).solve(tol)
+    return design, design.solver(1.0 / Cs).solve(tol)
 
 
 # --- the fits ---------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_sparse_rows_have_the_fits_of_dense_ones(fit_intercept):
     coefs = []
     for rows in (X, X.toarray()):
         design = make_design(rows, y, weights, fit_intercept)
-        solution = PathSolver(design, 1.0 / CS).solve(1e-7)
+        solution = design.solver(1.0 / CS).solve(1e-7)
         coefs.append(design.restore_all(solution.coef))
         found = observe_path(design, 1.0 / CS, solution, "exact")
         for c, C in enumerate(CS):
@@ -133,13 +133,13 @@ def test_separable_rows_have_finite_fits_under_weak_penalties():
 def test_distances_are_those_of_the_fit_itself():
     sim = data(150, 30)
     design, rough = solved(sim, tol=0.1)
-    distances = PathSolver(design, 1.0 / CS).distances(rough)
+    distances = design.solver(1.0 / CS).distances(rough)
     for c, C in enumerate(CS):
         fit = exact_fit(sim.X, sim.y, C)
         moved = fit.moved_to(*design.restore(rough.coef[:, c], rough.intercepts[c]))
         assert_allclose(distances[c], moved.distance_to_optimum, rtol=0.1, atol=1e-7)
-    finished = PathSolver(design, 1.0 / CS).continued(rough, 1e-6)
-    assert np.all(PathSolver(design, 1.0 / CS).distances(finished) < 1e-4)
+    finished = design.solver(1.0 / CS).continued(rough, 1e-6)
+    assert np.all(design.solver(1.0 / CS).distances(finished) < 1e-4)
 
 
 # --- leverages and leave-one-out scores -------------------------------------------------------
@@ -199,7 +199,7 @@ def test_sparse_rows_in_rare_columns_are_sampled_without_their_own_share():
     y = (rng.random(600) < 0.5).astype(float)
     design = make_design(X, y, np.ones(600), True)
     Cs = np.array([0.01, 1.0, 3.0])
-    solution = PathSolver(design, 1.0 / Cs).solve(1e-5)
+    solution = design.solver(1.0 / Cs).solve(1e-5)
     sampled = observe_path(design, 1.0 / Cs, solution, "randomised")
     exact = observe_path(design, 1.0 / Cs, solution, "exact")
     # A row's own share is the largest under the weakest penalty: left in, it would give 0.989.
@@ -215,7 +215,7 @@ def test_uneven_rows_are_factorised_where_sampling_fails():
     y = (rng.random(400) < 0.5).astype(float)
     design = make_design(X, y, np.ones(400), True)
     Cs = np.array([10.0, 1e3])
-    solution = PathSolver(design, 1.0 / Cs).solve(1e-4)
+    solution = design.solver(1.0 / Cs).solve(1e-4)
     found = observe_path(design, 1.0 / Cs, solution, "randomised")
     exact = observe_path(design, 1.0 / Cs, solution, "exact")
     for rough, fine in zip(found, exact, strict=True):
@@ -260,7 +260,7 @@ def test_the_curve_reports_what_metrics_say():
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 300)
     model = AngularLogisticRegressionCV(CS).fit(sim.X, sim.y, sample_weight=weights)
     design = make_design(sim.X, sim.y.astype(float), weights, True)
-    solution = PathSolver(design, 1.0 / CS).solve(1e-3)
+    solution = design.solver(1.0 / CS).solve(1e-3)
     scores = np.column_stack(
         [o.calibration_scores for o in observe_path(design, 1.0 / CS, solution, "auto")]
     )

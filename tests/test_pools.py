@@ -95,7 +95,7 @@ def test_merged_moments_are_those_of_all_rows(shift):
 @kinds
 @pytest.mark.parametrize("entries", [30, 10**6])
 def test_one_pass_gives_columns_and_scores(kind, entries, tmp_path, monkeypatch):
-    monkeypatch.setattr("angcal.pools.BLOCK_ENTRIES", entries)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", entries)
     pool = open_pool(KINDS[kind](POOL + 2.0, tmp_path), 12)
     w = np.linspace(-1.0, 2.0, 12)
     scores = pool.survey(w)
@@ -109,7 +109,7 @@ def test_one_pass_gives_columns_and_scores(kind, entries, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("rows", [POOL, sparse.csr_array(POOL * (POOL > 0))], ids=["dense", "csr"])
 def test_slices_are_bounded_and_cover_all_rows(rows, monkeypatch):
-    monkeypatch.setattr("angcal.pools.BLOCK_ENTRIES", 100)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 100)
     slices = list(row_slices(rows))
     assert_array_equal(np.concatenate([np.arange(200)[part] for part in slices]), np.arange(200))
     # The bound holds on average over a sparse matrix's rows, to the row.
@@ -242,7 +242,7 @@ def test_bad_pools_are_named(pool, error, message, piped):
 
 
 def test_a_memory_map_names_its_bad_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("angcal.pools.BLOCK_ENTRIES", 120)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 120)
     rows = POOL.copy()
     rows[57, 0] = np.nan
     with pytest.raises(ValueError, match="rows 50 to 59 of pool contains NaN"):
@@ -274,7 +274,7 @@ def test_an_open_pool_stays_open():
 @pytest.mark.parametrize("angle", ["loo", "observable"])
 def test_a_memory_map_is_never_loaded(dtype, angle, tmp_path, monkeypatch):
     """The pool has 12 MB as float64, the blocks 80 kB: extra memory stays at a few blocks."""
-    monkeypatch.setattr("angcal.pools.BLOCK_ENTRIES", 10_000)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 10_000)
     sim = simulate(60, 10, link=Logit(scale=3), random_state=0)
     rows = np.tile(100.0 * sim.pool(1000, random_state=1), (150, 1))
     mapped = memory_map(rows, tmp_path, dtype)

@@ -1,5 +1,7 @@
 """Blocks of leave-one-out: against refits, against the binary path, exact against sampled."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,9 +15,7 @@ from angcal import SeparableDataError
 from angcal.observables import observe
 from angcal.reading import read_fitted
 from angcal.several import read_heads
-from angcal.several.block_hessian import exact_blocks, sampled_blocks
-from angcal.several.multinomial import contrasts, index_map, multinomial_fit
-from angcal.several.observables import observe_several
+from angcal.losses import Multinomial, contrasts, index_map
 from angcal.simulation import simulate_several
 
 
@@ -29,17 +29,13 @@ def _fit(n, d, K, C, seed=0, weights=None, **options):
     return data, model
 
 
-def _multinomial(data, model, C, weights=None):
+def _multinomial(data, model, weights=None, method="exact"):
     weights = np.ones(len(data.y)) if weights is None else weights
-    return multinomial_fit(
-        data.X,
-        data.y,
-        weights,
-        model.coef_,
-        model.intercept_,
-        strength=1 / C,
-        fit_intercept=bool(model.fit_intercept),
-    )
+    return replace(read_fitted(model, data.X, data.y, weights), hessian_method=method)
+
+
+def _steps(fit):
+    return observe(fit).loo_steps
 
 
 def test_contrasts_are_orthonormal_and_blind_to_a_constant():
@@ -54,7 +50,7 @@ def test_contrasts_are_orthonormal_and_blind_to_a_constant():
 def test_leave_one_out_scores_against_refits(n, d, intercept):
     C = 0.05
     data, model = _fit(n, d, 3, C, fit_intercept=intercept)
-    found = observe_several(_multinomial(data, model, C), "exact")
+    found = observe(_multinomial(data, model))
     lift = index_map(contrasts(3))
     off, moved = [], []
     for i in range(0, n, 10):
@@ -71,7 +67,7 @@ def test_weighted_rows_against_refits():
     n, C = 120, 0.1
     weights = np.random.default_rng(5).uniform(0.5, 2.0, n)
     data, model = _fit(n, 30, 3, C, weights=weights)
-    found = observe_several(_multinomial(data, model, C, weights), "exact")
+    found = observe(_multinomial(data, model, weights))
     lift = index_map(contrasts(3))
     off, moved = [], []
     for i in range(0, n, 12):
@@ -87,8 +83,12 @@ def test_weighted_rows_against_refits():
 def test_two_classes_equal_the_binary_path(n, d):
     data = simulate_several(n, d, n_indices=2, signal=2.0, random_state=3)
     model = _tight(0.3).fit(data.X, data.y)
-    several = observe_several(_multinomial(data, model, 0.3), "exact")
-    binary = observe(read_fitted(model, data.X, data.y.astype(float), np.ones(n)))
+    fit = read_fitted(model, data.X, data.y.astype(float), np.ones(n))
+    binary = observe(fit)
+    joint = replace(
+        fit, coef=fit.coef[None, :], intercept=np.array([fit.intercept]), loss=Multinomial(2)
+    )
+    several = observe(joint)
     np.testing.assert_allclose(several.loo_scores[:, 0], binary.loo_scores, atol=1e-8)
     np.testing.assert_allclose(
         several.calibration_scores[:, 0], binary.calibration_scores, atol=1e-8
@@ -100,10 +100,10 @@ def test_degrees_of_freedom_by_finite_differences():
     # Tr of d(fitted probabilities)/d(labels) in the linear response of the fit: Σ Tr(G_iD_i).
     n, d, C = 60, 10, 0.5
     data, model = _fit(n, d, 3, C)
-    fit = _multinomial(data, model, C)
-    found = observe_several(fit, "exact")
+    fit = _multinomial(data, model)
+    found = observe(fit)
     Z = np.column_stack([data.X, np.ones(n)])
-    q = fit.n_directions
+    q = fit.loss.n_scores
     H = np.einsum("nab,ni,nj->aibj", fit.curvatures, Z, Z).reshape(q * (d + 1), -1)
     H += np.kron(np.eye(q), np.diag([*np.full(d, 1 / C), 0.0]))
     inverse = np.linalg.inv(H).reshape(q, d + 1, q, d + 1)
@@ -113,42 +113,30 @@ def test_degrees_of_freedom_by_finite_differences():
 
 def test_sparse_rows_equal_dense_ones():
     data, model = _fit(90, 130, 3, 0.2)
-    dense = _multinomial(data, model, 0.2)
-    thin = multinomial_fit(
-        sparse.csr_matrix(data.X),
-        data.y,
-        np.ones(90),
-        model.coef_,
-        model.intercept_,
-        strength=5.0,
-        fit_intercept=True,
-    )
-    np.testing.assert_allclose(
-        observe_several(thin, "exact").loo_scores,
-        observe_several(dense, "exact").loo_scores,
-        atol=1e-9,
-    )
+    dense = _multinomial(data, model)
+    thin = replace(dense, X=sparse.csr_matrix(data.X))
+    np.testing.assert_allclose(observe(thin).loo_scores, observe(dense).loo_scores, atol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "d", "K"), [(400, 300, 3), (300, 400, 4)])
 def test_sampled_blocks_agree_with_exact_ones(n, d, K):
     data, model = _fit(n, d, K, 0.05)
-    fit = _multinomial(data, model, 0.05)
-    exact, sampled = exact_blocks(fit), sampled_blocks(fit)
-    gap = np.linalg.norm(sampled.steps - exact.steps, axis=(1, 2))
-    size = np.linalg.norm(exact.steps, axis=(1, 2))
+    fit = _multinomial(data, model)
+    exact, sampled = _steps(fit), _steps(replace(fit, hessian_method="randomised"))
+    gap = np.linalg.norm(sampled - exact, axis=(1, 2))
+    size = np.linalg.norm(exact, axis=(1, 2))
     # Row by row they scatter, on average they agree.
     assert np.mean(gap / size) < 0.15
-    mean_gap = np.linalg.norm((sampled.steps - exact.steps).mean(axis=0))
-    assert mean_gap < 0.03 * np.linalg.norm(exact.steps.mean(axis=0))
+    mean_gap = np.linalg.norm((sampled - exact).mean(axis=0))
+    assert mean_gap < 0.03 * np.linalg.norm(exact.mean(axis=0))
 
 
 def test_optimum_and_away_from_it():
     data, model = _fit(200, 50, 3, 0.5)
-    at = observe_several(_multinomial(data, model, 0.5), "exact")
+    at = _multinomial(data, model)
     assert at.distance_to_optimum < 1e-5
     model.coef_ = 1.3 * model.coef_
-    away = observe_several(_multinomial(data, model, 0.5), "exact")
+    away = _multinomial(data, model)
     assert away.distance_to_optimum > 0.05
 
 
@@ -199,10 +187,10 @@ def test_what_cannot_be_read_is_refused():
 
 def test_products_in_parts_are_the_whole(monkeypatch):
     data, model = _fit(200, 150, 4, 0.05)
-    fit = _multinomial(data, model, 0.05)
-    whole = sampled_blocks(fit).steps
-    monkeypatch.setattr("angcal.several.block_hessian.PRODUCT_ENTRIES", 10_000)
-    np.testing.assert_allclose(sampled_blocks(fit).steps, whole, rtol=1e-3, atol=1e-6)
+    fit = _multinomial(data, model, method="randomised")
+    whole = _steps(fit)
+    monkeypatch.setattr("angcal.plan.PRODUCT_ENTRIES", 10_000)
+    np.testing.assert_allclose(_steps(replace(fit)), whole, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from angcal.hessian import factorize
-from angcal.hessian.triangle import (
+from angcal.leverages import factorize
+from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     LEAF,
     SingularHessianError,

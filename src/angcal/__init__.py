@@ -19,8 +19,8 @@ from angcal.estimators import (
     RepeatedRowsWarning,
     ScoreCalibratedClassifier,
 )
-from angcal.fitting import SeparableDataError
-from angcal.hessian import SingularHessianError
+from angcal.problem import SeparableDataError
+from angcal.leverages import SingularHessianError
 from angcal.links import (
     CallableLink,
     Cauchit,

@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 from angcal._typing import Floats
 from angcal.covariance import Precision, ScoreScale
-from angcal.fitting import LinearFit
+from angcal.problem import LinearFit
 from angcal.links import Link
 from angcal.observables import Observables
 from angcal.prediction import noise_share, tabulated_probability

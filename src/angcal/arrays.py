@@ -63,7 +63,7 @@ def product(X: Any, v: Floats) -> Floats:
     """Xv in doubles; rows in single precision are widened block by block, never as a whole."""
     if not isinstance(X, np.ndarray) or X.dtype == v.dtype:
         return np.asarray(X @ v, dtype=np.float64)
-    out = np.empty(X.shape[0])
+    out = np.empty((X.shape[0], *v.shape[1:]))
     # Widening is not the work of BLAS, so that its threads do not help there; ours do.
     parts = blas_threads() if X.size >= MANY_ENTRIES else 1
     bounds = np.linspace(0, X.shape[0], parts + 1).astype(int)
@@ -90,7 +90,7 @@ def transposed_product(X: Any, u: Floats) -> Floats:
     """Xᵀu in doubles, in the same way."""
     if not isinstance(X, np.ndarray) or X.dtype == u.dtype:
         return np.asarray(X.T @ u, dtype=np.float64)
-    out = np.zeros(X.shape[1])
+    out = np.zeros((X.shape[1], *u.shape[1:]))
     rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
     for start in range(0, X.shape[0], rows):
         out += X[start : start + rows].T @ u[start : start + rows]

@@ -41,7 +41,7 @@ from angcal.covariance import (
     precision,
     score_scale,
 )
-from angcal.fitting import LinearFit
+from angcal.problem import LinearFit
 from angcal.link_posterior import average_curves
 from angcal.linkfit import LinkEstimate, estimate_link
 from angcal.links import Link

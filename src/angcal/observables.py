@@ -1,7 +1,7 @@
 r"""From one fit to its observables: traces, leverages, leave-one-out scores.
 
 With ψ_i = −ω_iℓ'(u_i), D_i = ω_iℓ''(u_i), Ĥ = (X̃ᵀDX̃ + N∇²g)⁻¹ and h_i = x̃_iᵀĤx̃_i (X̃ is X with
-a column of ones when there is an intercept):
+a column of ones when there is an intercept), for one score:
 
     df  = Tr(XĤXᵀD)              = Σ h_i D_i
     v̂   = (1/n) Tr(D − DXĤXᵀD)   = (1/n) Σ (D_i − h_i D_i²)
@@ -20,53 +20,51 @@ h_i = x_iᵀĤ_ww x_i + 1/(ΣD + Nq₀), so the push is removed by
 
     z̃_i = u_i − (h_i − 1/(ΣD + Nq₀)) / (1 − h_i D_i) · ψ_i
 
-This module is the only home of these formulas.
+With q scores, h_i, D_i and γ_i are q × q blocks and every quotient A/B is A·B⁻¹
+(:mod:`angcal.leverages.blocks`). This module is the only home of these formulas.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.fitting import LinearFit
-
-
-def remaining_curvature(leverages: Floats, curvatures: Floats) -> Floats:
-    """1 − h_i D_i, the share of row i's curvature that is not its own doing.
-
-    Positive in exact arithmetic; a row that determines its own fit has no usable score.
-    """
-    return np.maximum(1.0 - leverages * curvatures, 1e-10)
+from angcal.leverages import blocks
+from angcal.leverages.blocks import remaining_curvature
+from angcal.problem import LinearFit
 
 
 @dataclass(frozen=True, eq=False)
 class Observables:
-    """What one fit reveals about itself.
+    """What one fit reveals about itself; arrays (n,) for one score, with q after n for q scores.
 
     Attributes
     ----------
-    scores : (n,) array
+    scores : (n,) or (n, q) array
         u = Xŵ + b̂.
-    linear_scores : (n,) array
+    linear_scores : (n,) or (n, q) array
         Xŵ, without the intercept: the quantity that enters the observable angle.
-    residuals, curvatures, leverages : (n,) arrays
-        ψ, D and h.
+    residuals : (n,) or (n, q) array
+        ψ.
+    curvatures, leverages : (n,) or (n, q, q) arrays
+        D and h.
     n_features : int
         d.
-    intercept_leverage : float
-        1/(ΣD + Nq₀), the share of each h_i that belongs to the intercept; 0 without one.
-    coupling : (n,) array
+    intercept_leverage : float or (q, q) array
+        (ΣD + Nq₀)⁻¹, the part of each h_i that belongs to the intercept; 0 without one.
+    coupling : (n,) array or None
         c_i = Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², how strongly the leave-one-out scores of other rows lean
-        on row i. It makes their errors dependent, and intervals wider.
+        on row i. It makes their errors dependent, and intervals wider. None for q > 1 scores.
     side : {"primal", "dual", "randomised"}
-        Which side of the Hessian was factorised, or that none was.
+        Which side of the Hessian was factorized, or that none was.
     step_error : float
         Standard error of the common γ as a share of it; 0 where the leverages are exact.
     remark : str
-        Why a randomised survey was not enough, where it was tried and was not.
+        Why sampled rows were not enough, where they were tried and were not.
     """
 
     scores: Floats
@@ -74,8 +72,8 @@ class Observables:
     residuals: Floats
     curvatures: Floats
     leverages: Floats
-    coupling: Floats
-    intercept_leverage: float
+    coupling: Floats | None
+    intercept_leverage: Any
     n_features: int
     has_intercept: bool
     side: str
@@ -87,20 +85,22 @@ class Observables:
         """n."""
         return len(self.scores)
 
-    @property
+    @cached_property
     def leverage_shares(self) -> Floats:
-        """h_iD_i: each row's share of the degrees of freedom."""
-        return self.leverages * self.curvatures
+        """Tr h_iD_i: each row's share of the degrees of freedom."""
+        return blocks.traces(blocks.products(self.leverages, self.curvatures))
 
     @cached_property
     def degrees_of_freedom(self) -> float:
-        """df = Tr(XĤXᵀD) = Σ h_i D_i."""
-        return float(self.leverages @ self.curvatures)
+        """df = Tr(XĤXᵀD) = Σ Tr h_i D_i."""
+        return float(self.leverage_shares.sum())
 
     @cached_property
     def v(self) -> float:
-        """v̂ = (1/n) Σ (D_i − h_i D_i²): the mean slope of −ψ in the leave-one-out score."""
-        return float(np.mean(self.curvatures * (1.0 - self.leverages * self.curvatures)))
+        """v̂ = (1/n) Σ Tr(D_i − D_i h_i D_i): the mean slope of −ψ in the leave-one-out score."""
+        shares = blocks.products(self.curvatures, self.leverages)
+        own = blocks.products(shares, self.curvatures)
+        return float(np.mean(blocks.traces(self.curvatures - own)))
 
     @property
     def gamma(self) -> float:
@@ -110,40 +110,44 @@ class Observables:
         its limit.
         """
         if self.v == 0:
-            return float(np.mean(self.leverages))
+            return float(np.mean(blocks.traces(self.leverages)))
         return self.degrees_of_freedom / (self.n_samples * self.v)
 
     @cached_property
     def residual_variance(self) -> float:
         """r̂² = ‖ψ‖²/n."""
-        return float(np.mean(self.residuals**2))
+        return float(np.sum(self.residuals**2) / self.n_samples)
 
     @cached_property
     def loo_steps(self) -> Floats:
         """γ_i = h_i/(1 − h_i D_i) = x_iᵀĤ₍₋ᵢ₎x_i."""
-        return self.leverages / remaining_curvature(self.leverages, self.curvatures)
+        return blocks.left_out(self.leverages, self.curvatures)
 
     @cached_property
     def loo_scores(self) -> Floats:
         """ũ_i = u_i − γ_i ψ_i ≈ x_iᵀŵ₍₋ᵢ₎ + b̂₍₋ᵢ₎."""
-        return self.scores - self.loo_steps * self.residuals
+        return self.scores - blocks.apply(self.loo_steps, self.residuals)
 
     @cached_property
     def slope_steps(self) -> Floats:
-        """(h_i − 1/(ΣD + Nq₀))/(1 − h_i D_i): γ_i without the intercept's share."""
-        slope_leverages = np.maximum(self.leverages - self.intercept_leverage, 0.0)
-        return slope_leverages / remaining_curvature(self.leverages, self.curvatures)
+        """(h_i − (ΣD + Nq₀)⁻¹)/(1 − h_i D_i): γ_i without the intercept's share."""
+        slope_leverages = self.leverages - self.intercept_leverage
+        if slope_leverages.ndim == 1:
+            slope_leverages = np.maximum(slope_leverages, 0.0)
+        rest = remaining_curvature(self.leverages, self.curvatures)
+        return blocks.right_divide(slope_leverages, rest)
 
     @cached_property
     def calibration_scores(self) -> Floats:
         """z̃_i: score of row i under weights that have not seen it, at the fitted intercept."""
-        return self.scores - self.slope_steps * self.residuals
+        return self.scores - blocks.apply(self.slope_steps, self.residuals)
 
     @cached_property
     def unevenness(self) -> float:
         """sd(γ_i)/mean(γ_i): how far the design is from the theory's equal rows."""
-        mean = float(np.mean(self.loo_steps))
-        return float(np.std(self.loo_steps)) / mean if mean > 0 else 0.0
+        sizes = blocks.traces(self.loo_steps)
+        mean = float(np.mean(sizes))
+        return float(np.std(sizes)) / mean if mean > 0 else 0.0
 
 
 def observe(fit: LinearFit) -> Observables:
@@ -152,7 +156,8 @@ def observe(fit: LinearFit) -> Observables:
     Examples
     --------
     >>> import numpy as np
-    >>> from angcal.fitting import LinearFit, minimize
+    >>> from angcal.problem import LinearFit
+    >>> from angcal.solvers.minimize import minimize
     >>> from angcal.losses import Squared
     >>> from angcal.penalties import Ridge
     >>> rng = np.random.default_rng(0)
@@ -177,7 +182,7 @@ def observe(fit: LinearFit) -> Observables:
 def observables_from(
     fit: LinearFit,
     leverages: Floats,
-    coupling: Floats,
+    coupling: Floats | None,
     *,
     side: str,
     step_error: float = 0.0,
@@ -200,6 +205,11 @@ def observables_from(
     )
 
 
-def _intercept_leverage(fit: LinearFit) -> float:
-    total = float(fit.curvatures.sum()) + fit.total_weight * fit.intercept_strength
+def _intercept_leverage(fit: LinearFit) -> Any:
+    total = fit.curvatures.sum(axis=0)
+    if total.ndim == 2:
+        total = total + fit.total_weight * fit.intercept_strength * np.eye(len(total))
+        inverse = np.linalg.pinv(total, hermitian=True)
+        return inverse if fit.fit_intercept else np.zeros_like(inverse)
+    total = float(total) + fit.total_weight * fit.intercept_strength
     return 1.0 / total if fit.fit_intercept and total > 0 else 0.0

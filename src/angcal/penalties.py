@@ -87,7 +87,7 @@ class Ridge(Penalty):
         _require_nonnegative("strength", self.strength)
 
     def value(self, coef: Floats) -> float:
-        return 0.5 * self.strength * float(coef @ coef)
+        return 0.5 * self.strength * float(np.vdot(coef, coef))
 
     def gradient(self, coef: Floats) -> Floats:
         return self.strength * coef
@@ -153,7 +153,7 @@ class ElasticNet(Penalty):
         return self.strength * (1.0 - self.l1_ratio)
 
     def value(self, coef: Floats) -> float:
-        return 0.5 * self._l2 * float(coef @ coef)
+        return 0.5 * self._l2 * float(np.vdot(coef, coef))
 
     def gradient(self, coef: Floats) -> Floats:
         return self._l2 * coef

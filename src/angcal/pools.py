@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 
 Prepare = Callable[[Any, str], Matrix]
 """(rows, their name for errors) -> rows as the linear model sees them, checked."""
 
-# Stored entries that are worked on at a time; 16 MB as dense float64.
-BLOCK_ENTRIES = 2_000_000
 # What rounding leaves of the variance of a constant column, as a share of its squared mean.
 DENSE_ROUNDING, SPARSE_ROUNDING = 1e-24, 1e-12
 CALLABLE_HINT = (
@@ -71,10 +70,10 @@ class Moments:
 
 
 def row_slices(rows: Matrix) -> Iterator[slice]:
-    """Slices of at most ``BLOCK_ENTRIES`` stored entries, at least one row each."""
+    """Slices of at most ``plan.BLOCK_ENTRIES`` stored entries, at least one row each."""
     n = rows.shape[0]
     stored = rows.nnz if sparse.issparse(rows) else n * rows.shape[1]
-    step = max(1, BLOCK_ENTRIES * n // max(stored, 1))
+    step = max(1, plan.BLOCK_ENTRIES * n // max(stored, 1))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 

@@ -9,8 +9,9 @@ import numpy as np
 from scipy import linalg, sparse
 
 from angcal._typing import Floats, Matrix
-from angcal.hessian import row_blocks, weighted_gram
+from angcal.leverages import weighted_gram
 from angcal.pools import DENSE_ROUNDING, SPARSE_ROUNDING, open_pool
+from angcal.rows import as_rows
 
 RANK_TOLERANCE = 1e-10
 
@@ -64,7 +65,7 @@ class Precision:
         total = np.asarray(X.T @ residuals) - shift * residuals.sum()
         _, direction = self.pair(total[None, :])
         along, squares = np.empty(X.shape[0]), np.empty(X.shape[0])
-        for rows, block in row_blocks(X):
+        for rows, block in as_rows(X, False).dense_blocks():
             left, right = self.pair(block - shift)
             along[rows] = left @ direction[0]
             squares[rows] = np.einsum("ij,ij->i", left, right)

@@ -23,8 +23,8 @@ from collections.abc import Callable
 import numpy as np
 
 from angcal._typing import Floats, Matrix
-from angcal.covariance.conjugate import Solution, conjugate_gradients
 from angcal.pools import Pool, row_slices
+from angcal.solvers.conjugate_gradients import DelayedAccuracy, Solution, conjugate_gradients
 
 # Shares of a standard error that the angle may move by: probe noise, and unfinished solves (a
 # hundredth, less a margin, as what a solve still lacks is itself estimated).
@@ -32,6 +32,8 @@ PROBE_SHARE, SOLVE_SHARE = 0.1, 0.003
 FEWEST_PROBES, MOST_PROBES = 16, 256
 # A rank that the probes find lower by this many standard errors is lower.
 RANK_DEVIATIONS = 3.0
+# Passes over the pool after which a solve is given up.
+MOST_STEPS = 500
 
 
 class StagnationError(ValueError):
@@ -179,12 +181,19 @@ class PoolInverse:
         return result / (self.pool.n_rows - 1)
 
     def _solve(self, right: Floats, accuracy: float) -> Solution:
-        found = conjugate_gradients(self.apply, right, self._inverse_diagonal, accuracy)
+        rule = DelayedAccuracy(accuracy)
+        found = conjugate_gradients(
+            lambda V: (self.apply(V), None),
+            right,
+            self._inverse_diagonal[:, None],
+            rule,
+            MOST_STEPS,
+        )
         self.steps += found.steps
         if not found.converged:
             raise StagnationError(
                 f"conjugate gradients on the pool's covariance stopped after {found.steps} passes "
-                f"short of their accuracy (error {found.error:.2g}, asked for {accuracy:.2g}), so "
+                f"short of their accuracy (error {rule.error:.2g}, asked for {accuracy:.2g}), so "
                 "its columns are nearly or fully dependent"
             )
         return found

@@ -19,13 +19,14 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
 from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
-from angcal.fitting import LinearFit
-from angcal.hessian import IterativeHessian, NotConvergedError
+from angcal.problem import LinearFit
+from angcal.leverages import NotConvergedError, SampledHessian
 from angcal.losses import Logistic
-from angcal.newton import RidgeLogistic
 from angcal.observables import Observables, observables_from
 from angcal.penalties import Ridge
 from angcal.prediction import ConstantCurve, TabulatedCurve
+from angcal.rows import TensorRows
+from angcal.solvers.newton_cg import NewtonCG
 
 BLOCK_ENTRIES = 1 << 28
 LARGEST_EXCESS = 10.0
@@ -97,34 +98,33 @@ class DeviceFit:
 def fit_tensor(X: Any, labels: Floats, weights: Floats, model: LogisticRegression) -> DeviceFit:
     """Fit, and survey the rows of X for its leverages."""
     strength = ridge_strength(model)
-    problem = RidgeLogistic(
-        X, placed_like(labels, X), placed_like(weights, X), strength, bool(model.fit_intercept)
-    )
-    solution = problem.solve(tol=model.tol)
+    rows = TensorRows(X, bool(model.fit_intercept))
+    problem = NewtonCG(rows, labels, weights, np.array([strength]))
+    solution = problem.solve(tol=0.0, gradient_tol=model.tol)
     # Rounding of single precision alone can keep a gradient somewhat above a small tol.
-    if solution.gradient > LARGEST_EXCESS * model.tol:
+    gradient = float(solution.gradient[0])
+    if gradient > LARGEST_EXCESS * model.tol:
         warnings.warn(
-            f"The fit stopped at a gradient of {solution.gradient:.1e}, above tol={model.tol:g}; "
+            f"The fit stopped at a gradient of {gradient:.1e}, above tol={model.tol:g}; "
             "raise tol, strengthen the penalty, or pass a tensor of type float64.",
             ConvergenceWarning,
             stacklevel=4,
         )
     total = float(weights.sum())
+    intercept = on_host(solution.intercepts)
     fit = LinearFit(
-        X=X,
+        X=rows,
         labels=labels,
         weights=weights,
-        coef=on_host(solution.coef),
-        intercept=solution.intercept,
+        coef=on_host(solution.coef)[:, 0],
+        intercept=float(intercept[0]),
         loss=Logistic(),
         penalty=Ridge(strength / total),
         fit_intercept=bool(model.fit_intercept),
         iterations=solution.newton_steps,
+        known_scores=on_host(solution.scores)[:, 0],
     )
-    # The scores are at hand: no pass for them.
-    fit.__dict__["scores"] = on_host(solution.scores)
-    quadratic = np.full(X.shape[1], strength)
-    hessian = IterativeHessian(X, fit.curvatures, quadratic, fit.fit_intercept, 0.0)
+    hessian = SampledHessian(rows, fit.curvatures, np.full(X.shape[1], strength))
     try:
         leverages = hessian.leverages()
     except NotConvergedError as error:
@@ -137,16 +137,15 @@ def fit_tensor(X: Any, labels: Floats, weights: Floats, model: LogisticRegressio
         leverages,
         hessian.coupling(),
         side="randomised",
-        step_error=hessian.survey.relative_error,
+        step_error=hessian.relative_error,
     )
-    intercept = placed_like(np.array([solution.intercept]), X)
     return DeviceFit(
         fit,
-        solution.coef[None, :],
-        intercept,
+        solution.coef.T,
+        placed_like(intercept, X),
         observables,
         solution.newton_steps,
-        solution.passes + hessian.passes,
+        rows.passes,
     )
 
 

@@ -12,7 +12,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from angcal._typing import Floats
 from angcal.estimators.targets import encode_binary
-from angcal.fitting import LinearFit, check_separable, minimize, relative_residual
+from angcal.problem import LinearFit, check_separable
+from angcal.solvers.minimize import minimize, relative_residual
 from angcal.losses import Loss
 from angcal.penalties import Penalty, Ridge
 from angcal.reading import Problem, as_loss, problem_of

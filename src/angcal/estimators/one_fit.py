@@ -30,7 +30,8 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like, product
 from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
 from angcal.estimators.targets import encode_binary, encode_several
-from angcal.fitting import LinearFit, check_separable, minimize
+from angcal.problem import LinearFit, check_separable
+from angcal.solvers.minimize import minimize
 from angcal.prediction import ConstantCurve, TabulatedCurve
 from angcal.reading import LinearHead, read_fitted, unwrap
 from angcal.threads import side_pools_at_rest

@@ -21,15 +21,14 @@ from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unli
 from angcal.estimators.device import on_device
 from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
 from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
-from angcal.fitting import LinearFit, minimize
+from angcal.problem import LinearFit
+from angcal.solvers.minimize import minimize
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe
 from angcal.path import (
     SCORINGS,
     Design,
     LooCurves,
-    PathSolution,
-    PathSolver,
     PenaltyAverage,
     PenaltyPath,
     choose,
@@ -41,6 +40,7 @@ from angcal.path import (
     with_doubt,
 )
 from angcal.penalties import Ridge
+from angcal.solvers.newton_cg import Solution
 from angcal.threads import side_pools_at_rest
 
 # The chosen fit is finished at least to this: its scores are then far closer to the optimum than
@@ -208,7 +208,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         self.average_ = None
         design = make_design(X, labels, weights, bool(self.fit_intercept))
         self.Cs_ = self._inverse_strengths(design)
-        solution = PathSolver(design, 1.0 / self.Cs_).solve(self.tol)
+        solution = design.solver(1.0 / self.Cs_).solve(self.tol)
         all_observables = observe_path(design, 1.0 / self.Cs_, solution, self.observables)
         scores = np.column_stack([found.calibration_scores for found in all_observables])
         curves = LooCurves(scores, labels, weights)
@@ -234,7 +234,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         self,
         chosen: LinearFit,
         design: Design,
-        solution: PathSolution,
+        solution: Solution,
         observables: list[Observables],
         options: Options,
     ) -> PenaltyAverage:
@@ -302,11 +302,11 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         return values
 
     def _finish(
-        self, X: Matrix, design: Design, start: PathSolution, observed: Observables
+        self, X: Matrix, design: Design, start: Solution, observed: Observables
     ) -> LinearFit:
         """The chosen fit at its optimum, and its observables."""
         strength = np.array([1.0 / self.C_])
-        solver = PathSolver(design, strength)
+        solver = design.solver(strength)
         solution = solver.continued(start, min(self.tol, FINAL_TOLERANCE))
         self.distance_to_optimum_ = float(solver.distances(solution)[0])
         coef, intercept = design.restore(solution.coef[:, 0], float(solution.intercepts[0]))

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.class_weight import compute_class_weight
 
 from angcal._typing import Floats, Matrix
-from angcal.fitting import LinearFit
-from angcal.penalties import Penalty
+from angcal.losses import Multinomial, contrasts
+from angcal.penalties import NoPenalty, Penalty, Ridge
+from angcal.problem import LinearFit
 from angcal.reading.problem import Problem, one_number, one_row, problem_of, require_fitted
 from angcal.reading.scikit_learn import BALANCES_WEIGHT
 
@@ -22,12 +24,13 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
 
     Parameters
     ----------
-    estimator : fitted linear binary classifier or LinearHead
-        See :func:`unwrap` for pipelines and frozen estimators.
+    estimator : fitted linear classifier or LinearHead
+        Of two classes, or of more where they were fitted jointly. See :func:`unwrap` for pipelines
+        and frozen estimators.
     X : (n, d) array or sparse matrix
         The rows it was fitted on, after any transformer.
-    labels : (n,) array of 0.0 and 1.0
-        1 means ``estimator.classes_[1]``.
+    labels : (n,) array
+        Places in ``estimator.classes_``.
     sample_weight : (n,) array
         What ``fit`` was given; ones if nothing. Class weights are multiplied in here.
 
@@ -48,21 +51,61 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     """
     problem = problem_of(estimator)
     n, d = X.shape
-    coef, intercept = point_of(estimator, d)
+    joint = is_joint(estimator)
+    coef, intercept = joint_point(estimator, d) if joint else point_of(estimator, d)
     weights = sample_weight * class_factors(problem, estimator, labels, sample_weight)
     N = float(weights.sum())
     penalty, strength = problem.penalty, problem.intercept_strength
+    penalty = penalty if isinstance(penalty, Penalty) else penalty(n, N)
+    if joint:
+        require_joint(estimator, penalty)
     return LinearFit(
         X=X,
         labels=np.asarray(labels, dtype=np.float64),
         weights=np.asarray(weights, dtype=np.float64),
         coef=coef,
         intercept=intercept,
-        loss=problem.loss,
-        penalty=penalty if isinstance(penalty, Penalty) else penalty(n, N),
+        loss=Multinomial(len(estimator.classes_)) if joint else problem.loss,
+        penalty=penalty,
         fit_intercept=problem.fit_intercept,
         intercept_strength=strength(n, N) if callable(strength) else float(strength),
     )
+
+
+def is_joint(estimator: Any) -> bool:
+    """Whether three or more classes were fitted jointly, by a softmax of all scores."""
+    logistic = isinstance(estimator, LogisticRegression | LogisticRegressionCV)
+    return logistic and len(getattr(estimator, "classes_", ())) > 2
+
+
+def require_joint(estimator: Any, penalty: Penalty) -> None:
+    """Refuse a fit of three or more classes that is not one multinomial problem with a ridge."""
+    name = type(estimator).__name__
+    if estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr":
+        raise ValueError(
+            f"This {name} fits its classes one against the rest; write "
+            f"OneVsRestClassifier({name}(...)) for that, or choose the solver 'lbfgs'."
+        )
+    if not isinstance(penalty, Ridge | NoPenalty):
+        raise ValueError(
+            f"This {name} of {len(estimator.classes_)} classes has an ℓ₁ penalty, which is read "
+            "for two classes only. Use the ridge penalty, or OneVsRestClassifier around it."
+        )
+
+
+def joint_point(estimator: Any, n_features: int) -> tuple[Floats, Floats]:
+    """(V, b) = Aᵀ(Ŵ, b̂): the q = K − 1 scores that a softmax can see."""
+    require_fitted(estimator, "coef_")
+    coef = estimator.coef_
+    coef = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
+    if coef.shape[1] != n_features:
+        raise ValueError(
+            f"The {type(estimator).__name__} has {coef.shape[1]} coefficients but X has "
+            f"{n_features} columns; pass the features that the linear model itself was fitted on."
+        )
+    A = contrasts(len(coef))
+    intercept = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
+    return A.T @ coef, A.T @ np.broadcast_to(intercept, len(coef))
 
 
 def unwrap(estimator: Any) -> tuple[Any | None, Any]:

@@ -1,8 +1,7 @@
 r"""Several indices: P = E_Z g(M·S + LZ), with the angles estimated from the training labels.
 
-The data flow is that of two classes, in blocks: a fit (:mod:`~angcal.several.multinomial`), what
-leaving a row out does (:mod:`~angcal.several.block_hessian`), leave-one-out scores
-(:mod:`~angcal.several.observables`, :mod:`~angcal.several.heads`), angles where Cov(G) is known
+Fit, leverages and leave-one-out scores are those of two classes, in blocks. What is added here: how
+scores relate to classes (:mod:`~angcal.several.heads`), angles where Cov(G) is known
 (:mod:`~angcal.several.angles`) and where it is not (:mod:`~angcal.several.linkfit`), the predictor
 (:mod:`~angcal.several.predictor`).
 """
@@ -11,17 +10,14 @@ from __future__ import annotations
 
 from angcal.several.calibration import AngleMatrix, SeveralCalibration, calibrate_several
 from angcal.several.heads import Heads, read_heads
-from angcal.several.observables import SeveralObservables, observe_several
 from angcal.several.predictor import SeveralPredictor, angular_predictor
 
 __all__ = [
     "AngleMatrix",
     "Heads",
     "SeveralCalibration",
-    "SeveralObservables",
     "SeveralPredictor",
     "angular_predictor",
     "calibrate_several",
-    "observe_several",
     "read_heads",
 ]

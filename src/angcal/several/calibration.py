@@ -15,7 +15,7 @@ from angcal.several.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known,
 from angcal.several.heads import Heads
 from angcal.several.integration import Noise, noise_of
 from angcal.several.linkfit import SeveralEstimate, estimate_family
-from angcal.several.multinomial import index_map
+from angcal.losses import index_map
 from angcal.several.predictor import SeveralPredictor
 
 DIFFERENCE = 1e-5

@@ -17,14 +17,11 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.multiclass import OneVsRestClassifier
 
 from angcal._typing import Floats, Matrix
-from angcal.fitting import SeparableDataError, check_separable
+from angcal.losses import contrasts, index_map
 from angcal.observables import Observables, observe
-from angcal.penalties import NoPenalty, Penalty, Ridge
+from angcal.problem import check_separable
 from angcal.reading import read_fitted
 from angcal.reading.problem import problem_of, require_fitted
-from angcal.reading.reader import class_factors
-from angcal.several.multinomial import contrasts, index_map, multinomial_fit
-from angcal.several.observables import SeveralObservables, observe_several
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +40,8 @@ class Heads:
         From those coordinates to the directions that a softmax can see.
     contrast : (K, q) array
     coef, intercept : (heads, d) and (heads,) arrays
-    observables : SeveralObservables, or a list of Observables
+    observables : Observables, or a list of them
+        Of a joint fit with q scores, or of one-vs-rest heads.
     followed : (n,) array
         Each row's share of the degrees of freedom.
     distance_to_optimum : float
@@ -56,7 +54,7 @@ class Heads:
     contrast: Floats
     coef: Floats
     intercept: Floats
-    observables: SeveralObservables | list[Observables]
+    observables: Observables | list[Observables]
     followed: Floats
     distance_to_optimum: float
 
@@ -93,58 +91,27 @@ def _dense(coef: Any) -> Floats:
 def _multinomial_heads(
     estimator: Any, X: Matrix, codes: np.ndarray, weights: Floats, method: str
 ) -> Heads:
-    name = type(estimator).__name__
-    joint = estimator.solver != "liblinear" and getattr(estimator, "multi_class", None) != "ovr"
-    if not joint:
-        raise ValueError(
-            f"This {name} fits its classes one against the rest; write "
-            f"OneVsRestClassifier({name}(...)) for that, or choose the solver 'lbfgs'."
-        )
-    require_fitted(estimator, "coef_")
-    problem = problem_of(estimator)
-    row_weights = weights * class_factors(problem, estimator, codes, weights)
-    total = float(row_weights.sum())
-    penalty = problem.penalty
-    penalty = penalty if isinstance(penalty, Penalty) else penalty(X.shape[0], total)
-    if not isinstance(penalty, Ridge | NoPenalty):
-        raise ValueError(
-            f"This {name} of {len(estimator.classes_)} classes has an ℓ₁ penalty, which is read "
-            "for two classes only. Use the ridge penalty, or OneVsRestClassifier around it."
-        )
-    strength = total * penalty.strength if isinstance(penalty, Ridge) else 0.0
-    coef, intercept = _dense(estimator.coef_), np.ravel(np.asarray(estimator.intercept_, float))
-    if len(intercept) != len(coef):
-        intercept = np.full(len(coef), float(intercept[0]))
-    fit = multinomial_fit(
-        X,
-        codes,
-        row_weights,
-        coef,
-        intercept,
-        strength=strength,
-        fit_intercept=bool(problem.fit_intercept),
-    )
-    if strength == 0 and np.all(fit.probabilities.argmax(axis=1) == codes):
-        raise SeparableDataError(
-            "The classes are linearly separable and the fit has no penalty: its weights have no "
-            "finite optimum, so there are no angles to estimate. Add a ridge penalty, for example "
-            "LogisticRegression(C=1.0)."
-        )
-    found = observe_several(fit, method)
-    A = fit.contrast
-    q = fit.n_directions
+    fit = replace(read_fitted(estimator, X, codes, weights), hessian_method=method)
+    check_separable(fit)
+    # The Newton step first: it shares its passes over X with the leverages.
+    distance = fit.distance_to_optimum
+    found = observe(fit)
+    coef = _dense(estimator.coef_)
+    intercept = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
+    A = contrasts(len(estimator.classes_))
+    q = A.shape[1]
     lift = np.eye(1) if len(coef) == 1 else index_map(A)
     return Heads(
-        scores=found.calibration_scores,
+        scores=found.calibration_scores.reshape(-1, q),
         lift=lift,
         spread=np.asarray(np.linalg.pinv(lift), dtype=np.float64),
         project=np.eye(q),
         contrast=A,
         coef=coef,
-        intercept=intercept,
+        intercept=np.broadcast_to(intercept, len(coef)).copy(),
         observables=found,
         followed=found.leverage_shares,
-        distance_to_optimum=found.distance_to_optimum,
+        distance_to_optimum=distance,
     )
 
 

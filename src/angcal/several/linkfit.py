@@ -31,7 +31,7 @@ from angcal.linkfit import PRIOR_LOG_SCALE, PRIOR_LOG_SCALE_SD
 from angcal.several.angles import Whitened, fitting_rule
 from angcal.several.integration import BLOCK_ENTRIES
 from angcal.several.likelihood import SmoothedLikelihood
-from angcal.several.multinomial import softmax_curvatures
+from angcal.losses import softmax_curvatures
 
 COSINES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 25, 1e-9

@@ -1,14 +1,17 @@
-r"""The penalised Hessian X̃ᵀDX̃ + N∇²g, factorised once on its smaller side.
+r"""Ĥ = (Σ_i D_i ⊗ x̃_i x̃_iᵀ + N∇²g)⁻¹ from one factorization, on the smaller side of X̃.
 
-X̃ is X with a column of ones when there is an intercept. Everything that needs Ĥ = (…)⁻¹ (the
-Newton step, the leverages h_i = x̃_iᵀĤx̃_i and hence every trace) asks this module, so that the
-primal (d × d) and the dual (n × n) algebra live in one place.
+Everything that needs Ĥ exactly (the Newton step, the leverages G_i = (I ⊗ x̃_i)ᵀĤ(I ⊗ x̃_i) and
+hence every trace) asks this module. With one score G_i is the number h_i = x̃_iᵀĤx̃_i; with q scores
+it is a q × q block.
 
-Dual algebra. Split the columns of X̃ into penalised ones P, with N∇²g = Q > 0 there, and free
-ones U (the intercept, and whatever the penalty leaves alone). With S = D^½,
+*Primal*: the Cholesky factor of the matrix itself, of side q(d + 1). With q > 1 and d > n the rows
+are first written in the n coordinates of their own span, which a ridge penalty does not notice.
+
+*Dual*, for one score and d > n. Split the columns of X̃ into penalized ones P, with N∇²g = Q > 0
+there, and free ones U (the intercept, and whatever the penalty leaves alone). With S = D^½,
 K = P Q⁻¹ Pᵀ and B = I + S K S,
 
-    A   = (K⁻¹ + D)⁻¹ = K S B⁻¹ S⁻¹          smoother of the penalised columns
+    A   = (K⁻¹ + D)⁻¹ = K S B⁻¹ S⁻¹          smoother of the penalized columns
     G   = (SU)ᵀ B⁻¹ (SU)                      Schur complement of the free ones
     R   = U − K S B⁻¹ S U
     X̃ĤX̃ᵀ = A + R G⁻¹ Rᵀ
@@ -25,41 +28,34 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.hessian.triangle import (
+from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     SingularHessianError,
     cholesky,
     row_parts,
     sum_of_squares,
 )
+from angcal.rows import Basis, Rows, as_rows, row_basis
 
-COUPLING_PROBES = 32
 # Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
 SMALL_CURVATURE = 1e-5
-BLOCK_ENTRIES = 2_000_000
-# Below this side double precision takes next to no time.
-SMALLEST_SINGLE_SIDE = 128
-
-
-def row_blocks(X: Matrix, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
-    """Dense row blocks of X, of bounded size whatever X's type and size."""
-    n, d = X.shape
-    step = max(1, BLOCK_ENTRIES // max(d, 1))
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        block = X[rows]
-        block = block.toarray() if sparse.issparse(block) else block
-        yield rows, np.asarray(block, dtype=dtype)
 
 
 def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats:
-    """Xᵀ diag(weights) X as a dense d × d matrix, one row block at a time."""
+    """Xᵀ diag(weights) X as a dense d × d matrix, one row block at a time; weights may be negative.
+
+    Positive weights take half the time: YᵀY with Y = √ω·X is recognized as symmetric.
+    """
     if sparse.issparse(X):
         product = X.T @ sparse.diags_array(weights) @ X
         return np.asarray(product.toarray(), dtype=dtype)
+    rows = as_rows(X, False)
+    if weights.min(initial=0.0) < 0:
+        return rows.sum(lambda block, part: (block * weights[part, None]).T @ block)
     half = np.sqrt(weights).astype(dtype)[:, None]
-    scaled = (half[rows] * block for rows, block in row_blocks(X, dtype))
+    scaled = (half[part] * block for part, block in rows.dense_blocks(dtype))
     return sum_of_squares(scaled, X.shape[1], dtype)
 
 
@@ -70,16 +66,16 @@ def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
         return np.asarray(product.toarray(), dtype=np.float64)
     n, d = X.shape
     root = np.sqrt(column_scale)
-    step = max(1, BLOCK_ENTRIES // max(n, 1))
+    step = max(1, plan.BLOCK_ENTRIES // max(n, 1))
     parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
     return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n)
 
 
 @dataclass(frozen=True, eq=False)
 class PenalizedHessian:
-    """Ĥ = (X̃ᵀDX̃ + N∇²g)⁻¹ as an operator: ``solve`` and ``leverages``.
+    """Ĥ as an operator: ``solve`` and ``leverages``.
 
-    Build it with :func:`angcal.hessian.factorize`; which of the two sides is used is recorded in
+    Build it with :func:`angcal.leverages.factorize`; which of the two sides is used is recorded in
     ``side``.
     """
 
@@ -87,29 +83,31 @@ class PenalizedHessian:
     engine: Any
     remark: str = ""
 
-    # An exact factorisation has nothing to add to this.
+    # An exact factorization has nothing to add to this.
     relative_error: ClassVar[float] = 0.0
 
-    def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
-        """Ĥ applied to a gradient: (w part, intercept part); inactive coordinates get 0."""
+    def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
+        """Ĥ applied to a gradient: (weights, intercept); inactive coordinates get 0."""
         return self.engine.solve(coef_part, intercept_part)
 
     def leverages(self) -> Floats:
-        """h_i = x̃_iᵀ Ĥ x̃_i for every row."""
+        """G_i of every row: (n,), or (n, q, q) for q > 1 scores."""
         return self.engine.leverages()
 
     def smooth(self, V: Floats) -> Floats:
-        """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
+        """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother; one score."""
         return self.engine.smooth(V)
 
-    def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
-        """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs.
+    def coupling(self, leverages: Floats, remaining: Floats) -> Floats | None:
+        """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs; one score.
 
         E (A z/r)_i² = Σ_j A_ij²/r_j² for random signs z. The sums only ever enter averages over
         rows, where the probes' noise cancels; the seed is fixed so that a fit is a function of its
         data.
         """
-        shape = (len(leverages), COUPLING_PROBES)
+        if leverages.ndim > 1:
+            return None
+        shape = (len(leverages), plan.COUPLING_PROBES)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
         images = self.smooth(signs / remaining[:, None])
         rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
@@ -126,12 +124,17 @@ def factorize_exactly(
     d: int,
     single: bool = False,
 ) -> PenalizedHessian:
-    """X̃ᵀDX̃ + Q, factorised on its smaller side; ``columns`` are the active ones of d.
+    """Σ D_i ⊗ x̃x̃ᵀ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` asks for single precision, which is followed on the primal side and where the matrix
     is well enough conditioned for it.
     """
     n = X.shape[0]
+    common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
+    if isinstance(X, Rows):
+        return PenalizedHessian("primal", _Primal(*common))
+    if D.ndim > 1:
+        return PenalizedHessian("primal" if n >= X.shape[1] else "dual", _JointPrimal(*common))
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -140,10 +143,9 @@ def factorize_exactly(
             f"{n_free} unpenalised coordinates and only {n} rows: the fit is not unique. "
             "Add a ridge penalty."
         )
-    common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if dual_is_smaller:
         return PenalizedHessian("dual", _Dual(*common))
-    if single and SMALLEST_SINGLE_SIDE <= len(columns) < LARGEST_NUMPY_SIDE:
+    if single and plan.SMALLEST_SINGLE_SIDE <= len(columns) < LARGEST_NUMPY_SIDE:
         try:
             engine = _Primal(*common, dtype=np.float32)
             return PenalizedHessian("primal", engine, "factorised in single precision")
@@ -153,7 +155,7 @@ def factorize_exactly(
 
 
 class _Primal:
-    """Cholesky of the (d + intercept)² matrix itself."""
+    """Cholesky of the q(d + 1) matrix itself, q scores."""
 
     def __init__(
         self,
@@ -166,62 +168,93 @@ class _Primal:
         d: int,
         dtype: Any = np.float64,
     ) -> None:
-        self._fit_intercept, self._columns, self._d = fit_intercept, columns, d
+        self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
-        self._X = X.astype(dtype) if dtype == np.float32 else X
-        k = X.shape[1]
+        self._rows = as_rows(X.astype(dtype) if dtype == np.float32 else X, fit_intercept)
+        self._fit_intercept, self._q = fit_intercept, 1 if D.ndim == 1 else D.shape[1]
         M = self._gram(D.astype(dtype))
-        if Q.ndim == 1:
-            M[np.arange(k), np.arange(k)] += Q
-        else:
-            M[:k, :k] += Q
-        if fit_intercept:
-            M[k, k] += intercept_curvature
-        # Unit diagonal before factorising: badly scaled columns are not a singularity.
+        self._add_penalty(M, Q, intercept_curvature)
+        # Unit diagonal before factorizing: badly scaled columns are not a singularity.
         diagonal = np.diag(M)
         self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
         M *= self._scale[:, None]
         M *= self._scale
         self._triangle = cholesky(M, "the penalised loss")
 
+    @property
+    def _width(self) -> int:
+        return self._rows.width
+
+    def _add_penalty(self, M: Floats, Q: Floats, intercept_curvature: float) -> None:
+        k = self._rows.shape[1]
+        for score in range(self._q):
+            start = score * self._width
+            if Q.ndim == 1:
+                M[np.arange(start, start + k), np.arange(start, start + k)] += Q
+            else:
+                M[start : start + k, start : start + k] += Q
+            if self._fit_intercept:
+                M[start + k, start + k] += intercept_curvature
+
     def _gram(self, D: Floats) -> Floats:
-        """X̃ᵀDX̃."""
-        k, dtype = self._X.shape[1], D.dtype
-        if not self._fit_intercept:
-            return weighted_gram(self._X, D, dtype)
-        if sparse.issparse(self._X):
+        """Σ_i D_i ⊗ x̃x̃ᵀ."""
+        if D.ndim == 1:
+            return self._score_gram(D)
+        p = self._width
+        M = np.empty((self._q * p, self._q * p))
+        for k in range(self._q):
+            for l in range(k + 1):
+                block = self._score_gram(np.ascontiguousarray(D[:, k, l]))
+                M[k * p : (k + 1) * p, l * p : (l + 1) * p] = block
+                M[l * p : (l + 1) * p, k * p : (k + 1) * p] = block.T
+        return M
+
+    def _score_gram(self, D: Floats) -> Floats:
+        """X̃ᵀ diag(D) X̃."""
+        rows, dtype = self._rows, D.dtype
+        k, X = rows.shape[1], getattr(rows, "X", None)
+        if not rows.intercept and X is not None:
+            return weighted_gram(X, D, dtype)
+        if sparse.issparse(X):
             M = np.empty((k + 1, k + 1), dtype=dtype)
-            M[:k, :k] = weighted_gram(self._X, D, dtype)
-            M[:k, k] = M[k, :k] = self._X.T @ D
+            M[:k, :k] = weighted_gram(X, D, dtype)
+            M[:k, k] = M[k, :k] = X.T @ D
             M[k, k] = D.sum()
             return M
+        if D.min(initial=0.0) < 0:
+            return sum((b * D[part, None]).T @ b for part, b in self._lines(dtype))
         half = np.sqrt(D)[:, None]
-        blocks = (
-            np.column_stack([half[rows] * block, half[rows]])
-            for rows, block in row_blocks(self._X, dtype)
-        )
-        return sum_of_squares(blocks, k + 1, dtype)
+        return sum_of_squares((half[part] * b for part, b in self._lines(dtype)), k + 1, dtype)
+
+    def _lines(self, dtype: Any) -> Iterator[tuple[slice, Floats]]:
+        """Blocks of x̃."""
+        for part, block in self._rows.dense_blocks(dtype):
+            if self._rows.intercept:
+                block = np.column_stack([block, np.ones(len(block), dtype=dtype)])
+            yield part, block
 
     def _solve(self, rhs: Floats) -> Floats:
         scale = self._scale.reshape(-1, *[1] * (rhs.ndim - 1))
         return scale * self._triangle.solve(scale * rhs)
 
-    def solve(self, coef_part: Floats, intercept_part: float) -> tuple[Floats, float]:
-        rhs = coef_part[self._columns]
+    def solve(self, coef_part: Floats, intercept_part: Any) -> tuple[Floats, Any]:
+        rhs = coef_part[..., self._columns]
         if self._fit_intercept:
-            rhs = np.append(rhs, intercept_part)
+            rhs = np.concatenate([rhs, np.asarray(intercept_part)[..., None]], axis=-1)
         # A gradient may be smaller than single precision can tell from zero.
         size = float(np.abs(rhs).max(initial=0.0)) or 1.0
-        step = size * np.asarray(self._solve((rhs / size).astype(self._scale.dtype)), np.float64)
-        full = np.zeros(self._d)
-        full[self._columns] = step[: len(self._columns)]
-        return full, float(step[-1]) if self._fit_intercept else 0.0
+        flat = (rhs.ravel() / size).astype(self._scale.dtype)
+        step = size * np.asarray(self._solve(flat), np.float64).reshape(rhs.shape)
+        full = np.zeros((*rhs.shape[:-1], self._d))
+        full[..., self._columns] = step[..., : len(self._columns)]
+        last = step[..., -1] if self._fit_intercept else np.zeros(rhs.shape[:-1])
+        return full, last if rhs.ndim > 1 else float(last)
 
     def leverages(self) -> Floats:
-        h = np.zeros(self._X.shape[0])
+        h = np.zeros(self._rows.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
-        inverse, k = self._triangle.inverse, self._X.shape[1]
-        for rows, block in row_blocks(self._X, inverse.dtype):
+        inverse, k = self._triangle.inverse, self._rows.shape[1]
+        for rows, block in self._rows.dense_blocks(inverse.dtype):
             scaled = block * self._scale[:k]
             for low, high in row_parts(len(inverse)):
                 # Row j of a lower triangle ends at column j.
@@ -233,12 +266,53 @@ class _Primal:
 
     def smooth(self, V: Floats) -> Floats:
         V = V.astype(self._scale.dtype, copy=False)
-        rhs = np.asarray(self._X.T @ V)
-        if self._fit_intercept:
-            rhs = np.vstack([rhs, V.sum(axis=0)])
-        inner = self._solve(rhs)
-        k = self._X.shape[1]
-        return np.asarray(self._X @ inner[:k]) + (inner[k] if self._fit_intercept else 0.0)
+        inner = self._solve(self._rows.backward(V))
+        return np.asarray(self._rows.forward(inner))
+
+
+class _JointPrimal(_Primal):
+    """q > 1 scores: the primal, with rows longer than n in the coordinates of their own span."""
+
+    def __init__(
+        self,
+        X: Matrix,
+        D: Floats,
+        Q: Floats,
+        fit_intercept: bool,
+        intercept_curvature: float,
+        columns: np.ndarray,
+        d: int,
+    ) -> None:
+        self._basis: Basis | None = None
+        if X.shape[0] < X.shape[1] and Q.ndim == 1 and Q[0] > 0 and np.ptp(Q) == 0:
+            # Weights off the span of the rows feel the ridge penalty alone.
+            self._basis, self._ridge = row_basis(X), float(Q[0])
+            X = self._basis.rows
+            d = X.shape[1]
+            Q, columns = np.full(d, self._ridge), np.arange(d)
+        X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        super().__init__(X, D, Q, fit_intercept, intercept_curvature, columns, d)
+
+    def solve(self, coef_part: Floats, intercept_part: Any) -> tuple[Floats, Any]:
+        basis = self._basis
+        if basis is None:
+            return super().solve(coef_part, intercept_part)
+        along = basis.contract(coef_part.T)
+        off = coef_part.T - basis.expand(along)
+        step, intercept_step = super().solve(along.T, intercept_part)
+        return (basis.expand(step.T) + off / self._ridge).T, intercept_step
+
+    def leverages(self) -> Floats:
+        p, q = self._width, self._q
+        scaled_inverse = self._triangle.inverse * self._scale
+        H = scaled_inverse.T @ scaled_inverse
+        G = np.empty((self._rows.shape[0], q, q))
+        for rows, block in self._lines(np.float64):
+            for k in range(q):
+                for l in range(k + 1):
+                    images = block @ H[k * p : (k + 1) * p, l * p : (l + 1) * p]
+                    G[rows, k, l] = G[rows, l, k] = np.einsum("ij,ij->i", images, block)
+        return G
 
 
 class _Dual:
@@ -285,10 +359,11 @@ class _Dual:
             out = self._P @ ((self._P.T @ V) / self._Q[:, None])
         else:
             inner, out = np.zeros((self._P.shape[1], V.shape[1])), np.empty(V.shape)
-            for rows, block in row_blocks(self._P):
+            penalised = as_rows(self._P, False)
+            for rows, block in penalised.dense_blocks():
                 inner += block.T @ V[rows]
             inner /= self._Q[:, None]
-            for rows, block in row_blocks(self._P):
+            for rows, block in penalised.dense_blocks():
                 out[rows] = block @ inner
         return out + V.sum(axis=0) / self._q0 if self._fit_intercept and self._q0 > 0 else out
 

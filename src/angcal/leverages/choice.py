@@ -1,4 +1,4 @@
-"""Which way to Ĥ: factorise it, or sample what is needed of it."""
+"""Which way to Ĥ: factorize it, or sample what is needed of it."""
 
 from __future__ import annotations
 
@@ -7,40 +7,37 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.hessian.block_cg import NotConvergedError
-from angcal.hessian.exact import PenalizedHessian, factorize_exactly
-from angcal.hessian.iterative import IterativeHessian
-
-# Where the smaller side of X is shorter, a factorisation costs no more than the passes it saves;
-# a long other side makes it dearer.
-SMALLEST_RANDOMISED_SIDE, SMALLEST_SIDE_OF_MANY, MANY_ENTRIES = 600, 300, 5_000_000
-# Beyond this side (13 GB) a factorisation is not begun unasked, where sampling fails.
-LARGEST_FACTORISED_SIDE = 40_000
+from angcal.leverages.factorized import PenalizedHessian, factorize_exactly
+from angcal.leverages.sampled import SampledHessian
+from angcal.rows import Rows, as_rows
+from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
-class SampledHessian:
-    """Ĥ by conjugate gradients and sampled rows, or exactly where these do not suffice."""
+class HessianOrFallback:
+    """Ĥ by sampled rows, or exactly where these do not suffice."""
 
-    def __init__(self, iterative: IterativeHessian, exact: Callable[[], PenalizedHessian]) -> None:
-        self._iterative, self._make_exact = iterative, exact
+    def __init__(self, sampled: SampledHessian, exact: Callable[[], PenalizedHessian]) -> None:
+        self._sampled, self._make_exact = sampled, exact
         self._exact: PenalizedHessian | None = None
         self._why_exact = ""
 
-    def _try(self, use: Callable[[IterativeHessian], Any]) -> Any:
-        if self._exact is not None:
-            return None
-        try:
-            return use(self._iterative)
-        except NotConvergedError as error:
-            self._require_affordable(error)
-            self._why_exact = f"factorised, as {error}"
-            self._exact = self._make_exact()
-            return None
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        """The answer of the sampled Hessian, or of the exact one from its first failure on."""
+        if self._exact is None:
+            try:
+                return question(self._sampled)
+            except NotConvergedError as error:
+                self._require_affordable(error)
+                self._why_exact = f"factorised, as {error}"
+                self._exact = self._make_exact()
+        return question(self._exact)
 
     def _require_affordable(self, error: NotConvergedError) -> None:
-        side = min(self._iterative.shape)
-        if side > LARGEST_FACTORISED_SIDE:
+        q, side = self._sampled.q, min(self._sampled.shape)
+        side = side if q == 1 else q * (side + 1)
+        if side > plan.largest_factorized_side(q):
             raise ValueError(
                 f"The leverages cannot be sampled: {error}; and a factorisation of side {side} "
                 f"would take {8 * side**2 / 1e9:.0f} GB. Strengthen the penalty, scale the columns "
@@ -49,50 +46,42 @@ class SampledHessian:
 
     @property
     def remark(self) -> str:
-        """What a reader should know of how the leverages were come by."""
-        if self._exact is not None or not self._iterative.is_surveyed:
+        """What a reader should know of how the leverages were computed."""
+        if self._exact is not None or not self._sampled.is_surveyed:
             return self._why_exact
-        reached = self._iterative.survey.relative_error
-        if reached <= self._iterative.tolerance:
+        reached = self._sampled.relative_error
+        if reached <= self._sampled.tolerance or self._sampled.q > 1:
             return ""
         return f"sampled rows leave the leverages a common error of {reached:.1%}"
 
     @property
     def side(self) -> str:
-        """How Ĥ was come by."""
+        """How Ĥ was computed."""
         return "randomised" if self._exact is None else self._exact.side
 
     @property
     def relative_error(self) -> float:
         """Standard error of the common γ as a share of it."""
-        return 0.0 if self._exact is not None else self._iterative.survey.relative_error
+        return 0.0 if self._exact is not None else self._sampled.relative_error
 
     @property
     def passes(self) -> int:
         """Passes over X so far."""
-        return self._iterative.passes
+        return self._sampled.passes
 
-    def solve(self, coef_part: Floats, intercept_part: float = 0.0) -> tuple[Floats, float]:
+    def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """As in `PenalizedHessian`; good to a few per cent."""
-        found = self._try(lambda engine: engine.solve(coef_part, intercept_part))
-        if found is None:
-            assert self._exact is not None
-            return self._exact.solve(coef_part, intercept_part)
-        return found
+        return self._ask(lambda hessian: hessian.solve(coef_part, intercept_part))
 
     def leverages(self) -> Floats:
         """As in `PenalizedHessian`."""
-        found = self._try(lambda engine: engine.leverages())
-        if found is None:
-            assert self._exact is not None
-            return self._exact.leverages()
-        return found
+        return self._ask(lambda hessian: hessian.leverages())
 
-    def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
+    def coupling(self, leverages: Floats, remaining: Floats) -> Floats | None:
         """As in `PenalizedHessian`."""
         if self._exact is not None:
             return self._exact.coupling(leverages, remaining)
-        return self._iterative.coupling()
+        return self._sampled.coupling()
 
 
 def factorize(
@@ -104,14 +93,14 @@ def factorize(
     intercept_curvature: float = 0.0,
     active: np.ndarray | None = None,
     method: str = "exact",
-) -> PenalizedHessian | SampledHessian:
-    """Factorise X̃ᵀDX̃ + N∇²g on the smaller of its two sides, or avoid that.
+) -> PenalizedHessian | HessianOrFallback:
+    """Factorize Σ_i D_i ⊗ x̃_i x̃_iᵀ + N∇²g on the smaller of its two sides, or avoid that.
 
     Parameters
     ----------
-    X : (n, d) array or sparse matrix
-    curvatures : (n,) array
-        Diagonal of D.
+    X : (n, d) array, sparse matrix, tensor or Rows
+    curvatures : (n,) or (n, q, q) array
+        D.
     penalty_curvature : float, (d,) or (d, d) array
         N∇²g of the smooth part.
     fit_intercept : bool
@@ -120,32 +109,36 @@ def factorize(
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
     method : {"exact", "randomised", "auto"}, default="exact"
-        "randomised" needs products with X only (:mod:`angcal.hessian.iterative`) and a penalty on
+        "randomised" needs products with X only (:mod:`angcal.leverages.sampled`) and a penalty on
         every column; "auto" takes it where it is possible and the smaller side of X is large, and
-        factorises a small well-conditioned matrix in single precision.
+        factorizes a small well-conditioned matrix in single precision.
     """
     n, d = X.shape
     columns = np.arange(d) if active is None else np.flatnonzero(active)
     Q = _restrict(penalty_curvature, columns)
 
     def exact() -> PenalizedHessian:
-        X_active = X if active is None else X[:, columns]
+        # Rows that come in blocks stay where they are; the primal needs no more of them.
+        whole = X.in_memory if isinstance(X, Rows) else X
+        whole = X if whole is None else whole
+        X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
         return factorize_exactly(*common, single=method == "auto")
 
     if method == "exact":
         return exact()
-    reason = _why_not_randomised(Q, curvatures, active)
+    reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:
         raise ValueError(f"observables='randomised' is not possible: {reason}. Use 'auto'.")
-    side = SMALLEST_SIDE_OF_MANY if n * d >= MANY_ENTRIES else SMALLEST_RANDOMISED_SIDE
-    if reason is not None or (method == "auto" and min(n, d) < side):
+    q = 1 if curvatures.ndim == 1 else curvatures.shape[1]
+    if reason is not None or (method == "auto" and not plan.samples(n, d, q)):
         return exact()
-    iterative = IterativeHessian(X, curvatures, Q, fit_intercept, intercept_curvature)
-    return SampledHessian(iterative, exact)
+    rows = as_rows(X, fit_intercept)
+    sampled = SampledHessian(rows, curvatures, Q, intercept_curvature)
+    return HessianOrFallback(sampled, exact)
 
 
-def _why_not_randomised(Q: Floats, D: Floats, active: np.ndarray | None) -> str | None:
+def _why_not_sampled(Q: Floats, D: Floats, active: np.ndarray | None) -> str | None:
     if active is not None:
         return "an ℓ₁ penalty leaves an active set"
     if Q.ndim != 1 or not np.all(Q > 0):

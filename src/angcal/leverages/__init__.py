@@ -1,0 +1,26 @@
+r"""Leverages of a fit: G_i = (I ⊗ x̃_i)ᵀĤ(I ⊗ x̃_i), factorized or from sampled rows.
+
+``factorized`` inverts the penalized Hessian exactly, ``sampled`` needs products with X alone, and
+``choice`` takes the cheaper one by the sizes in :mod:`angcal.plan`, or the first where the second
+does not suffice.
+"""
+
+from __future__ import annotations
+
+from angcal.leverages.choice import HessianOrFallback, factorize
+from angcal.leverages.cholesky import SingularHessianError
+from angcal.leverages.factorized import PenalizedHessian, outer_gram, weighted_gram
+from angcal.leverages.sampled import SampledHessian, Survey
+from angcal.solvers.conjugate_gradients import NotConvergedError
+
+__all__ = [
+    "HessianOrFallback",
+    "NotConvergedError",
+    "PenalizedHessian",
+    "SampledHessian",
+    "SingularHessianError",
+    "Survey",
+    "factorize",
+    "outer_gram",
+    "weighted_gram",
+]

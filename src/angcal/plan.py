@@ -1,0 +1,117 @@
+"""Every size at which the work is done another way, and every accuracy that is asked of it.
+
+Numbers live here and nowhere else in the core, each with the reason or the measurement that chose
+it. Times were taken on two cores with 16 GB (``make bench``, docs/speed.md).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# -- blocks of rows --------------------------------------------------------------------------
+
+BLOCK_ENTRIES = 2_000_000
+"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on."""
+CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
+"""Entries of a block whose squares are wanted too: in the cache, and on a GPU."""
+PRODUCT_ENTRIES = 50_000_000
+"""Entries of X̃V that are held at a time (200 MB in single precision)."""
+WIDE_TENSOR = 32_768
+"""From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
+
+# -- fewer columns for a path of ridge penalties ---------------------------------------------
+
+LONGEST_EIGENBASIS = 512
+"""Up to this side of X an eigenbasis costs less than the iterations that it saves."""
+LONGEST_DOUBLE_BASIS = 128
+"""Up to this side double precision costs next to nothing."""
+MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
+"""Rows up to which, and columns per row from which, XXᵀ costs less than the products it saves."""
+RANK_TOLERANCE = 1e-13
+"""Eigenvalues of a Gram matrix below this share of the largest are rounding."""
+GRAM_JITTER = 1e-11
+"""What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal."""
+
+# -- exact or sampled leverages --------------------------------------------------------------
+
+SMALLEST_SAMPLED_SIDE, SMALLEST_SIDE_OF_MANY, MANY_ENTRIES = 600, 300, 5_000_000
+"""Sides of X below which a factorization costs no more than the passes it saves; the second where
+the other side is long."""
+LARGEST_FACTORIZED_SIDE = 40_000
+"""Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
+LARGEST_JOINT_SIDE, LARGEST_JOINT_FALLBACK = 2_600, 12_000
+"""The same two for q > 1 scores, whose Hessian has the side q·(min(n, d) + 1)."""
+SMALLEST_SINGLE_SIDE = 128
+"""Below this side a factorization in double precision takes next to no time."""
+BATCH_ENTRIES, BATCH_PRODUCTS = 4_000_000, 8_000_000
+"""Entries (m·n·k) and products (n·k²) up to which all fits of a path are inverted in one batch."""
+PENALTIES_AT_ONCE = 4
+"""Fits of a path that share one iteration: strong penalties should not wait for weak ones."""
+LARGEST_RESTING_SIDE = 1000
+"""Factorizations up to this side are as fast with one thread as with several."""
+
+# -- sampled leverages -----------------------------------------------------------------------
+
+LARGEST_OWN_SHARE = 0.05
+"""Of a column's moment; a row's share up to this moves its form by no more than that."""
+COLUMNS, MANY_COLUMNS, LARGE_DESIGN = 12, 16, 1_000_000
+"""Right-hand sides at a time: so few cost hardly more than one, and a large X, which comes from
+memory, is read for some more at the same price."""
+JOINT_COLUMNS = 72
+"""The same for q > 1 scores, where each row has q of them."""
+SIGN_PROBES, CANDIDATES = 2, 4096
+FEWEST_ROWS, FEWEST_JOINT_ROWS, MOST_JOINT_ROWS, MOST_ROWS = 4, 6, 16, 64
+"""Sampled rows: the fewest, for one score and for several, and the most."""
+STEP_TOLERANCE = 0.6
+"""γ may be off by this share over √n: that moves the curve by less than half of its error, which
+makes the answer worse by less than a tenth of a standard error."""
+FORM_TOLERANCE, GRADIENT_TOLERANCE = 7e-3, 5e-3
+"""Shares of a quadratic form that conjugate gradients may leave, for a row and for the gradient."""
+UNFINISHED = 2e-3
+"""What is left of a form's error after its rest was extrapolated, about."""
+LARGEST_SCATTER, LARGEST_JOINT_SCATTER = 0.15, 0.3
+"""Rows whose γ_i/q_i scatter by more than this are not predicted by their sizes."""
+FARTHEST_SCATTERS = 4.0
+"""How many times that scatter the row of the largest size may be off."""
+COUPLING_PROBES = 32
+"""Random signs for the coupling, which only enters averages over rows."""
+SEED = 20_250_915
+
+# -- path ------------------------------------------------------------------------------------
+
+WEAKEST_SHARE = 1e-2
+"""Weakest automatic penalty, as a share of the Hessian's diagonal in a typical column."""
+STILL_SHARE = 1e-9
+"""Columns with moments below this share of the largest vary by rounding only."""
+
+
+def samples(n: int, d: int, q: int) -> bool:
+    """Whether leverages of so many rows, columns and scores are sampled rather than factorized."""
+    if q > 1:
+        return q * (min(n, d) + 1) > LARGEST_JOINT_SIDE
+    side = SMALLEST_SIDE_OF_MANY if n * d >= MANY_ENTRIES else SMALLEST_SAMPLED_SIDE
+    return min(n, d) >= side
+
+
+def largest_factorized_side(q: int) -> int:
+    """The side beyond which a factorization is not begun unasked."""
+    return LARGEST_FACTORIZED_SIDE if q == 1 else LARGEST_JOINT_FALLBACK
+
+
+def rows_at_first(n: int, d: int, q: int) -> int:
+    """Rows of the first round of sampling."""
+    if q > 1:
+        return int(np.clip(JOINT_COLUMNS // q, FEWEST_JOINT_ROWS, MOST_JOINT_ROWS))
+    # Places are kept for the farthest row, the gradient and the probes of a trace, so that the
+    # rows do not depend on whether there is a gradient.
+    return rows_at_once(n, d, q) - 2 - (SIGN_PROBES if n > d else 0)
+
+
+def rows_at_once(n: int, d: int, q: int) -> int:
+    """Rows of each further round."""
+    return MANY_COLUMNS if n * d > LARGE_DESIGN else COLUMNS
+
+
+def most_rows(n: int, q: int) -> int:
+    """Rows after which sampling ends, however uncertain it still is."""
+    return min(MOST_ROWS, n // 2) if q == 1 else 0

@@ -1,0 +1,214 @@
+r"""A penalized problem at a point: scores, residuals, curvatures, and the distance to its optimum.
+
+The objective, with sample weights ω_i and N = Σ ω_i, is the one of :mod:`angcal.penalties`:
+
+    J(w, b) = (1/N) Σ_i ω_i ℓ_{y_i}(x_iᵀw + b) + g(w) + ½ q₀ ‖b‖²
+
+with one score u_i = x_iᵀw + b for two classes, and q = K − 1 of them for K (w is then a (q, d)
+matrix). A :class:`LinearFit` is a point (ŵ, b̂) together with the problem it is meant to solve. It
+may come from :func:`angcal.solvers.minimize` or be read off a model that was trained elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats, Matrix
+from angcal.leverages import HessianOrFallback, PenalizedHessian, factorize
+from angcal.losses import Loss
+from angcal.penalties import NoPenalty, Penalty
+from angcal.rows import Rows, as_rows
+
+
+class SeparableDataError(ValueError):
+    """A hyperplane separates the classes and nothing holds the weights back."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """A point (ŵ, b̂) and the penalized problem it solves.
+
+    Attributes
+    ----------
+    X : (n, d) array, sparse matrix, tensor or Rows
+    labels : (n,) array
+        Of 0.0 and 1.0, or the classes' codes for q > 1 scores.
+    weights : (n,) array
+        Positive sample weights ω; class weights are folded in.
+    coef : (d,) or (q, d) array
+        ŵ.
+    intercept : float or (q,) array
+        b̂.
+    loss, penalty : the problem
+    fit_intercept : bool
+    intercept_strength : float
+        q₀; zero for a free intercept, positive where a solver penalizes it (liblinear).
+    iterations : int
+        Solver iterations that led to this point; 0 for one that was given.
+    hessian_method : {"exact", "randomised", "auto"}
+        How the Hessian is inverted; see `angcal.leverages.factorize`.
+    known_scores : (n,) or (n, q) array, optional
+        u, where whoever fitted it has them at hand.
+    """
+
+    X: Matrix
+    labels: Floats
+    weights: Floats
+    coef: Floats
+    intercept: Any
+    loss: Loss
+    penalty: Penalty
+    fit_intercept: bool
+    intercept_strength: float = 0.0
+    iterations: int = 0
+    hessian_method: str = "exact"
+    known_scores: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        return self.X.shape[0], self.X.shape[1]
+
+    @cached_property
+    def rows(self) -> Rows:
+        """X̃, wherever it is stored."""
+        return as_rows(self.X, self.fit_intercept)
+
+    def image(self, coef: Floats, intercept: Any) -> Floats:
+        """x_iᵀw + b of every row."""
+        rows = self.rows
+        if rows.intercept:
+            last = np.asarray(intercept, dtype=np.float64)
+            return rows.image(np.concatenate([coef, last[..., None]], axis=-1).T)
+        return rows.image(coef.T) + intercept
+
+    def pull(self, residuals: Floats) -> tuple[Floats, Any]:
+        """Σ_i x_i r_iᵀ and Σ_i r_i, of the shapes of the weights and the intercept."""
+        total = self.rows.pull(residuals)
+        if not self.rows.intercept:
+            return total.T, 0.0 * residuals.sum(axis=0)
+        return total[:-1].T, total[-1]
+
+    def per_row(self, values: Floats) -> Floats:
+        """ω_i times values of any shape (n, …)."""
+        return self.weights.reshape(-1, *[1] * (values.ndim - 1)) * values
+
+    @cached_property
+    def scores(self) -> Floats:
+        """u_i = x_iᵀŵ + b̂."""
+        if self.known_scores is not None:
+            return self.known_scores
+        return self.image(self.coef, self.intercept)
+
+    @cached_property
+    def residuals(self) -> Floats:
+        """ψ_i = −ω_i ℓ'(u_i)."""
+        return -self.per_row(self.loss.gradient(self.scores, self.labels))
+
+    @cached_property
+    def curvatures(self) -> Floats:
+        """D_i = ω_i ℓ''(u_i): a number, or a q × q block."""
+        return self.per_row(self.loss.hessian(self.scores, self.labels))
+
+    @property
+    def total_weight(self) -> float:
+        """N = Σ ω_i."""
+        return float(self.weights.sum())
+
+    @cached_property
+    def objective(self) -> float:
+        """J(ŵ, b̂)."""
+        loss = float(self.weights @ self.loss.value(self.scores, self.labels)) / self.total_weight
+        penalty = self.penalty.value(self.coef) + self.penalty.l1 * float(np.abs(self.coef).sum())
+        return loss + penalty + 0.5 * self.intercept_strength * float(np.sum(self.intercept**2))
+
+    @cached_property
+    def kkt_residual(self) -> tuple[Floats, Any]:
+        """Smallest-norm subgradient of J at (ŵ, b̂): zero exactly at the optimum."""
+        N, l1 = self.total_weight, self.penalty.l1
+        slopes, level = self.pull(self.residuals)
+        gradient = -slopes / N + self.penalty.gradient(self.coef)
+        if l1 > 0:
+            pinned = self.coef == 0
+            gradient = np.where(
+                pinned,
+                np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0),
+                gradient + l1 * np.sign(self.coef),
+            )
+        intercept = -level / N + self.intercept_strength * self.intercept
+        return gradient, intercept if self.fit_intercept else 0.0 * level
+
+    @cached_property
+    def hessian(self) -> PenalizedHessian | HessianOrFallback:
+        """Σ D_i ⊗ x̃x̃ᵀ + N∇²g, factorized on the smaller side and restricted to the active set."""
+        N = self.total_weight
+        return factorize(
+            self.X,
+            self.curvatures,
+            N * np.asarray(self.penalty.curvature(self.coef)),
+            fit_intercept=self.fit_intercept,
+            intercept_curvature=N * self.intercept_strength,
+            active=self.penalty.active(self.coef),
+            method=self.hessian_method,
+        )
+
+    def newton_step(self) -> tuple[Floats, Any]:
+        """−Ĥ·N·∇J: where the quadratic model of J puts the optimum, relative to here.
+
+        With an ℓ₁ part, coordinates that should leave zero take a gradient step.
+        """
+        gradient, intercept = self.kkt_residual
+        N = self.total_weight
+        step, intercept_step = self.hessian.solve(-N * gradient, -N * intercept)
+        if self.penalty.l1 > 0:
+            entering = (self.coef == 0) & (gradient != 0)
+            if entering.any():
+                X = self.X[:, entering]
+                squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+                curvature = np.asarray(squares.T @ self.curvatures).ravel() / N
+                curvature = curvature + np.ravel(self.penalty.curvature(self.coef)).max()
+                step[entering] = -gradient[entering] / np.maximum(curvature, 1e-12)
+        return step, intercept_step
+
+    @cached_property
+    def distance_to_optimum(self) -> float:
+        """rms(x_iᵀδ)/sd(u_i) for the Newton step δ: how far the scores still have to move.
+
+        A share of the scores' own spread, so it reads the same for every loss, scaling and
+        penalty. Zero at the optimum.
+        """
+        shift = self.image(*self.newton_step())
+        spread = float(np.sqrt(np.sum(np.var(self.scores, axis=0))))
+        rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
+        return 0.0 if rms == 0 else rms / max(spread, np.finfo(float).tiny)
+
+    def moved_to(self, coef: Floats, intercept: Any, iterations: int = 0) -> LinearFit:
+        """The same problem at another point."""
+        at = float(intercept) if np.ndim(intercept) == 0 else intercept
+        return replace(self, coef=coef, intercept=at, iterations=iterations, known_scores=None)
+
+
+def check_separable(fit: LinearFit) -> None:
+    """Raise if the fit has no finite optimum: perfect separation and no penalty.
+
+    Whatever the loss, a vanishing penalty with all margins positive means that scaling ŵ up keeps
+    lowering (or never raises) the loss, so neither ŵ's length nor its curvature carry information.
+    """
+    if not isinstance(fit.penalty, NoPenalty) and np.any(fit.penalty.curvature(fit.coef)):
+        return
+    margins = fit.loss.margins(fit.scores, fit.labels)
+    if margins.min() > 0 and fit.penalty.l1 == 0 and not _has_target(fit):
+        raise SeparableDataError(
+            "The classes are linearly separable and the fit has no penalty: its weights have no "
+            "finite optimum, so there is no angle to estimate. Add a ridge penalty, for example "
+            "LogisticRegression(C=1.0)."
+        )
+
+
+def _has_target(fit: LinearFit) -> bool:
+    """Whether the loss pulls every score to a finite target, as the squared loss does."""
+    return fit.loss.attains_minimum and bool(np.all(fit.curvatures > 0))

@@ -1,0 +1,548 @@
+r"""X̃ = [X 1]: the rows of a design with their intercept column, wherever they are stored.
+
+Every algorithm above this module is written once, for any storage, with two verbs:
+
+    rows.sum(f)    Σ_b f(X_b, b)     over blocks of rows: gradients, Gram matrices, moments
+    rows.map(f)    f(X_b, b), stacked: one value or line per row
+
+and the products that follow from them,
+
+    forward(V)     X̃V                (n, k)
+    backward(U)    X̃ᵀU               (d + 1, k), its last line that of the intercept
+    curve(V, w)    X̃ᵀ w(X̃V)          both in one pass, w acting on blocks of rows
+
+Storages: :class:`DenseRows` (NumPy), :class:`SparseRows` (SciPy), :class:`TensorRows` (any library
+that follows the array API, on any device), :class:`BlockRows` (memory maps, lists of blocks,
+callables) and :class:`RotatedRows` (the same inner products in fewer columns, for ridge penalties).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from angcal import plan
+from angcal._typing import Floats, Matrix
+from angcal.arrays import (
+    concatenate,
+    is_tensor,
+    namespace_of,
+    on_host,
+    placed_like,
+    product,
+    transposed_product,
+)
+
+Weigh = Callable[[Any, slice], Any]
+"""(images of a block, its rows) -> the same, weighted."""
+
+
+class Rows(ABC):
+    """X̃ in one storage; see the module.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        (n, d), without the intercept column.
+    intercept : bool
+        Whether X̃ has a column of ones after those of X.
+    has_own_columns : bool
+        Whether the columns mean something by themselves, so that scaling steps by their moments
+        helps. Those of a Cholesky factor do not.
+    passes : int
+        Products with X so far.
+    """
+
+    has_own_columns = True
+    # The value of one product in double precision does not depend on the storage's own precision.
+    xp: Any = np
+
+    def __init__(self, shape: tuple[int, int], intercept: bool) -> None:
+        self.shape, self.intercept = (int(shape[0]), int(shape[1])), bool(intercept)
+        self.passes = 0
+
+    @property
+    def in_memory(self) -> Matrix | None:
+        """X as one NumPy or sparse matrix, or None where it is not."""
+        return None
+
+    @property
+    def width(self) -> int:
+        """Columns of X̃."""
+        return self.shape[1] + self.intercept
+
+    @abstractmethod
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        """(rows, X_b) in order, each block such that rows × entries_per_row stay bounded."""
+
+    @abstractmethod
+    def take(self, index: np.ndarray) -> Any:
+        """Dense rows of X by number."""
+
+    @abstractmethod
+    def single(self) -> Rows:
+        """The same rows in single precision, or as they are where that is not ours to choose."""
+
+    def sum(self, f: Callable[[Any, slice], Any], entries_per_row: int = 0) -> Any:
+        """Σ_b f(X_b, rows of b)."""
+        total = None
+        for rows, block in self.blocks(entries_per_row):
+            part = f(block, rows)
+            total = part if total is None else total + part
+        return total
+
+    def map(self, f: Callable[[Any, slice], Any], entries_per_row: int = 0) -> Any:
+        """f(X_b, rows of b) of all blocks, stacked."""
+        parts = [f(block, rows) for rows, block in self.blocks(entries_per_row)]
+        return parts[0] if len(parts) == 1 else concatenate(parts, self.xp)
+
+    # -- products ----------------------------------------------------------------------------
+
+    def ahead(self, X: Any, V: Any) -> Any:
+        """X_bV of one block, without the intercept."""
+        return X @ V
+
+    def back(self, X: Any, U: Any) -> Any:
+        """X_bᵀU of one block, without the intercept."""
+        return X.T @ U
+
+    def forward(self, V: Any) -> Any:
+        """X̃V for (d + 1, k) columns, or one of them."""
+        self.passes += 1
+        d = self.shape[1]
+        images = self.map(lambda X, rows: self.ahead(X, V[:d]))
+        return images + V[d:] if self.intercept else images
+
+    def backward(self, U: Any) -> Any:
+        """X̃ᵀU for (n, k) columns, or one of them."""
+        self.passes += 1
+        return self._with_intercept(self.sum(lambda X, rows: self.back(X, U[rows])), U)
+
+    def image(self, V: Floats) -> Floats:
+        """X̃V in double precision on the host."""
+        return np.asarray(self.forward(V), dtype=np.float64)
+
+    def pull(self, U: Floats) -> Floats:
+        """X̃ᵀU in double precision on the host."""
+        return np.asarray(self.backward(U), dtype=np.float64)
+
+    def curve(self, V: Any, weigh: Weigh) -> Any:
+        """X̃ᵀ w(X̃V): forward, weights and backward while a block is at hand."""
+        self.passes += 2
+        d = self.shape[1]
+
+        def there_and_back(X: Any, rows: slice) -> Any:
+            images = self.ahead(X, V[:d])
+            weighted = weigh(images + V[d:] if self.intercept else images, rows)
+            return self._with_intercept(self.back(X, weighted), weighted)
+
+        return self.sum(there_and_back, entries_per_row=V.shape[1])
+
+    def _with_intercept(self, slopes: Any, U: Any) -> Any:
+        if not self.intercept:
+            return slopes
+        last = self.xp.sum(U, axis=0)
+        return concatenate([slopes, last[None, ...]], self.xp)
+
+    def place(self, values: Any) -> Any:
+        """Values as an array of this storage's library, type and device."""
+        return np.asarray(values, dtype=self.dtype)
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Type of the entries."""
+
+    def lines(self, index: np.ndarray) -> Any:
+        """Rows x̃ by number, (k, d + 1)."""
+        block = self.take(index)
+        if not self.intercept:
+            return block
+        return concatenate([block, self.place(np.ones((len(index), 1)))], self.xp, axis=1)
+
+    # -- moments -----------------------------------------------------------------------------
+
+    def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
+        """(Σ_i ω_i x_ij², max_i x_ij²) of every column, in one pass; ω is (n,) or (n, m)."""
+        self.passes += 1
+        moments, peaks = np.zeros((self.shape[1], *weights.shape[1:])), np.zeros(self.shape[1])
+        placed = self.place(weights)
+        for rows, block in self._small_blocks():
+            squares = block * block
+            moments += on_host(squares.T @ placed[rows])
+            peaks = np.maximum(peaks, on_host(self.xp.max(squares, axis=0)))
+        return moments, peaks
+
+    def row_sizes(self, diagonal: Floats, peaks: Floats, weights: Floats) -> Floats:
+        r"""q_i = Σ_j x_ij²/(m_j − ω_i x_ij²): how far a row reaches, with m_j a Hessian's diagonal.
+
+        q_i is the quadratic form of row i with the diagonal of the others' Hessian in place of the
+        Hessian. The row's own share ω_i x_ij² of m_j hardly matters in a column that many rows
+        share, and is all but everything in a column that is zero in most rows: there it is left
+        out. ``diagonal`` is (d,) or (d, m), ``weights`` (n,) or (n, m), the result (n,) or (n, m).
+        """
+        self.passes += 1
+        largest = weights.max(axis=0, initial=0.0)
+        expanded = peaks.reshape(-1, *[1] * (diagonal.ndim - 1))
+        own = largest * expanded > plan.LARGEST_OWN_SHARE * diagonal
+        own = own if own.ndim == 1 else own.any(axis=1)
+        own &= self.has_own_columns
+        inverse = 1.0 / diagonal
+        inverse[own] = 0.0
+        slopes = self.place(inverse)
+        columns = np.flatnonzero(own)
+        sizes = np.empty((self.shape[0], *diagonal.shape[1:]))
+        for rows, block in self._small_blocks():
+            sizes[rows] = on_host((block * block) @ slopes)
+            if len(columns):
+                sizes[rows] += self._own_columns(block, columns, diagonal[columns], weights[rows])
+        return sizes
+
+    def _own_columns(
+        self, block: Any, columns: np.ndarray, diagonal: Floats, weights: Floats
+    ) -> Floats:
+        """Σ_j x_ij²/(m_j − ω_i x_ij²) over some columns."""
+        place = columns if self.xp is np else self.xp.asarray(columns, device=block.device)
+        values = on_host(block[:, place])
+        squares = values * values
+        if diagonal.ndim == 2:
+            squares = squares[:, :, None]
+        return (squares / (diagonal - weights[:, None] * squares)).sum(axis=1)
+
+    def _small_blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Blocks that stay in the cache together with their squares."""
+        for rows, X in self.blocks():
+            for part in _slices(X.shape[0], plan.CACHE_ENTRIES // max(self.shape[1], 1)):
+                yield slice(rows.start + part.start, rows.start + part.stop), X[part]
+
+    def dense_blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
+        """Dense blocks of bounded size as NumPy arrays."""
+        for rows, X in self.blocks():
+            for part in _slices(X.shape[0], plan.BLOCK_ENTRIES // max(self.shape[1], 1)):
+                block = X[part]
+                block = block.toarray() if sparse.issparse(block) else block
+                yield slice(rows.start + part.start, rows.start + part.stop), np.asarray(
+                    on_host(block) if self.xp is not np else block, dtype=dtype
+                )
+
+
+def _slices(n: int, step: int) -> Iterator[slice]:
+    step = max(1, step)
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+class DenseRows(Rows):
+    """Rows of a NumPy array."""
+
+    def __init__(self, X: Floats, intercept: bool) -> None:
+        super().__init__(X.shape, intercept)
+        self.X = X
+
+    @property
+    def in_memory(self) -> Matrix | None:
+        return self.X
+
+    @property
+    def dtype(self) -> Any:
+        return self.X.dtype
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        n = self.shape[0]
+        if n * entries_per_row <= plan.PRODUCT_ENTRIES:
+            yield slice(0, n), self.X
+            return
+        for rows in _slices(n, plan.PRODUCT_ENTRIES // entries_per_row):
+            yield rows, self.X[rows]
+
+    def take(self, index: np.ndarray) -> Floats:
+        return self.X[index]
+
+    def single(self) -> DenseRows:
+        # What single precision cannot hold ends as infinity, and that as an exact factorization.
+        rows = copy(self)
+        with np.errstate(over="ignore"):
+            rows.X, rows.passes = self.X.astype(np.float32, copy=False), 0
+        return rows
+
+    def ahead(self, X: Any, V: Any) -> Any:
+        return product(X, V) if V.dtype == np.float64 else X @ V
+
+    def back(self, X: Any, U: Any) -> Any:
+        return transposed_product(X, U) if U.dtype == np.float64 else X.T @ U
+
+
+class SparseRows(DenseRows):
+    """Rows of a SciPy sparse matrix."""
+
+    def take(self, index: np.ndarray) -> Floats:
+        return self.X[index].toarray()
+
+    def ahead(self, X: Any, V: Any) -> Any:
+        return np.asarray(X @ V)
+
+    def back(self, X: Any, U: Any) -> Any:
+        return np.asarray(X.T @ U)
+
+    def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
+        self.passes += 1
+        squares = self.X.multiply(self.X).tocsc()
+        peaks = np.asarray(squares.max(axis=0).toarray(), dtype=np.float64).ravel()
+        return np.asarray(squares.T @ weights, dtype=np.float64), peaks
+
+    def row_sizes(self, diagonal: Floats, peaks: Floats, weights: Floats) -> Floats:
+        self.passes += 1
+        X = self.X.tocsr()
+        number = np.repeat(np.arange(self.shape[0]), np.diff(X.indptr))
+        squares = X.data.astype(np.float64) ** 2
+
+        def sizes(m: Floats, omega: Floats) -> Floats:
+            forms = squares / (m[X.indices] - omega[number] * squares)
+            return np.bincount(number, forms, minlength=self.shape[0]).astype(np.float64)
+
+        if diagonal.ndim == 1:
+            return sizes(diagonal, weights)
+        pairs = zip(diagonal.T, weights.T, strict=True)
+        return np.column_stack([sizes(m, omega) for m, omega in pairs])
+
+
+class TensorRows(Rows):
+    """Rows of a tensor of a library that follows the array API, on any device."""
+
+    def __init__(self, X: Any, intercept: bool) -> None:
+        super().__init__(X.shape, intercept)
+        self.X, self.xp = X, namespace_of(X)
+
+    @property
+    def dtype(self) -> Any:
+        return self.X.dtype
+
+    def place(self, values: Any) -> Any:
+        return placed_like(values, self.X)
+
+    def image(self, V: Floats) -> Floats:
+        return on_host(self.forward(self.place(V)))
+
+    def pull(self, U: Floats) -> Floats:
+        return on_host(self.backward(self.place(U)))
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        yield slice(0, self.shape[0]), self.X
+
+    def take(self, index: np.ndarray) -> Any:
+        return self.X[self.xp.asarray(index, device=self.X.device), :]
+
+    def single(self) -> TensorRows:
+        return self
+
+    # Which of two equal products is faster on a GPU was measured: the transposed one, except Xᵀ
+    # of a wide X.
+    def ahead(self, X: Any, V: Any) -> Any:
+        return (V.T @ X.T).T if V.ndim == 2 else X @ V
+
+    def back(self, X: Any, U: Any) -> Any:
+        narrow = self.shape[1] < plan.WIDE_TENSOR
+        return (U.T @ X).T if narrow and U.ndim == 2 else X.T @ U
+
+    def _small_blocks(self) -> Iterator[tuple[slice, Any]]:
+        for rows in _slices(self.shape[0], plan.DEVICE_ENTRIES // max(self.shape[1], 1)):
+            yield rows, self.X[rows, :]
+
+
+class BlockRows(Rows):
+    """Rows that come in blocks, read anew on every pass: memory maps, lists, callables.
+
+    Parameters
+    ----------
+    source : callable
+        Returns an iterator of (k, d) arrays or sparse matrices, the same ones each time.
+    shape : (int, int)
+    intercept : bool
+    dtype : type, default=float64
+        What blocks are converted to.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], Iterable[Matrix]],
+        shape: tuple[int, int],
+        intercept: bool,
+        dtype: Any = np.float64,
+    ) -> None:
+        super().__init__(shape, intercept)
+        self._source, self._dtype = source, np.dtype(dtype)
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        most = max(entries_per_row, self.shape[1], 1)
+        start = 0
+        for block in self._source():
+            for part in _slices(block.shape[0], plan.BLOCK_ENTRIES // most):
+                rows = slice(start + part.start, start + part.stop)
+                piece = block[part]
+                dense = piece.toarray() if sparse.issparse(piece) else piece
+                yield rows, np.asarray(dense, dtype=self._dtype)
+            start += block.shape[0]
+        if start != self.shape[0]:
+            raise ValueError(
+                f"the blocks of X hold {start} rows on this pass and {self.shape[0]} before; pass "
+                "a callable that returns the same blocks each time."
+            )
+
+    def take(self, index: np.ndarray) -> Floats:
+        found = np.empty((len(index), self.shape[1]), dtype=self._dtype)
+        for rows, block in self.blocks():
+            here = np.flatnonzero((index >= rows.start) & (index < rows.stop))
+            found[here] = block[index[here] - rows.start]
+        return found
+
+    def single(self) -> BlockRows:
+        return BlockRows(self._source, self.shape, self.intercept, np.float32)
+
+
+class RotatedRows(DenseRows):
+    """Z with ZZᵀ = XXᵀ (rows about their mean): the same ridge fits, in as few columns as X allows.
+
+    Weights w = Qv of X have the scores Zv and the norm of v.
+
+    Parameters
+    ----------
+    Z : (n, k) array
+    expand : callable
+        v ↦ Qv.
+    intercept : bool
+    center : (d,) array or None
+        What was subtracted from the rows of X.
+    has_own_columns : bool
+    """
+
+    def __init__(
+        self,
+        Z: Floats,
+        expand: Callable[[Floats], Floats],
+        intercept: bool,
+        center: Floats | None = None,
+        has_own_columns: bool = True,
+    ) -> None:
+        super().__init__(Z, intercept)
+        self.expand, self.center, self.has_own_columns = expand, center, has_own_columns
+
+
+def as_rows(X: Any, intercept: bool) -> Rows:
+    """X as :class:`Rows`.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, tensor, memory map, list of blocks, callable or Rows
+    intercept : bool
+
+    Examples
+    --------
+    >>> as_rows(np.eye(2), True).forward(np.array([1.0, 2.0, 3.0]))
+    array([4., 5.])
+    """
+    if isinstance(X, Rows):
+        return X
+    if sparse.issparse(X):
+        return SparseRows(X, intercept)
+    if isinstance(X, np.memmap):
+        step = max(1, plan.BLOCK_ENTRIES // max(X.shape[1], 1))
+        mapped = X
+        return BlockRows(lambda: (mapped[s] for s in _slices(len(mapped), step)), X.shape, intercept)
+    if isinstance(X, np.ndarray):
+        return DenseRows(X, intercept)
+    if is_tensor(X):
+        return TensorRows(X, intercept)
+    source = X if callable(X) else lambda: X
+    counts = [block.shape for block in source()]
+    return BlockRows(source, (sum(n for n, _ in counts), counts[0][1]), intercept)
+
+
+# -- fewer columns ---------------------------------------------------------------------------
+
+
+def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
+    """Rows in as few columns as is worth the work, for ridge penalties.
+
+    Under a ridge penalty only inner products of rows matter, so all fits of a path share one Z:
+
+    - where a side of X is short, the eigenbasis of XᵀX or of XXᵀ. Z then has orthogonal columns,
+      and a Hessian ZᵀDZ + λI is all but diagonal while the D_i do not differ much;
+    - with many more columns than rows, the Cholesky factor of XXᵀ, n × n instead of n × d;
+    - otherwise, and for sparse X, X itself.
+
+    Dense rows are centered first where there is an intercept, which is free to make up for it.
+    """
+    if sparse.issparse(X):
+        return SparseRows(X, intercept)
+    rows = np.asarray(X, dtype=np.float64)
+    center = weights @ rows / weights.sum() if intercept else None
+    rows = rows if center is None else rows - center
+    n, d = rows.shape
+    if min(n, d) <= plan.LONGEST_EIGENBASIS:
+        basis = column_basis(rows) if d <= n else row_basis(rows)
+        return RotatedRows(basis.rows, basis.expand, intercept, center)
+    if n <= plan.MOST_GRAM_ROWS and d >= plan.FEWEST_COLUMNS_PER_ROW * n:
+        gram = rows @ rows.T
+        gram[np.diag_indices(n)] += plan.GRAM_JITTER * max(float(np.trace(gram)) / n, 1e-300)
+        factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+
+        def expand_factor(v: Floats) -> Floats:
+            # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
+            return rows.T @ linalg.solve_triangular(factor, v, lower=True, trans=1)
+
+        return RotatedRows(factor, expand_factor, intercept, center, has_own_columns=False)
+    return RotatedRows(rows, lambda v: v, intercept, center)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """X = ZQᵀ with orthonormal columns in Q.
+
+    Attributes
+    ----------
+    rows : (n, k) array
+        Z.
+    expand, contract : callables
+        v ↦ Qv and w ↦ Qᵀw.
+    """
+
+    rows: Floats
+    expand: Callable[[Floats], Floats]
+    contract: Callable[[Floats], Floats]
+
+
+def column_basis(X: Floats) -> Basis:
+    """Q the eigenbasis of XᵀX."""
+    gram = X.T @ X
+    if len(gram) > plan.LONGEST_DOUBLE_BASIS:
+        # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
+        # 1e-6. Every column is kept, so that nothing of X is lost.
+        gram = gram.astype(np.float32)
+    values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    basis = vectors.astype(np.float64, copy=False)
+    if vectors.dtype == np.float64:
+        basis = basis[:, values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
+    return Basis(X @ basis, lambda v: basis @ v, lambda w: basis.T @ w)
+
+
+def row_basis(X: Matrix) -> Basis:
+    """Z = UΛ^½ with UΛUᵀ = XXᵀ, on the directions that are not rounding."""
+    gram = X @ X.T
+    gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+    values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    kept = values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)
+    lengths, U = np.sqrt(values[kept]), vectors[:, kept]
+    return Basis(
+        U * lengths,
+        lambda v: np.asarray(X.T @ (U @ (v.T / lengths).T)),
+        lambda w: (np.asarray(X @ w).T @ U / lengths).T,
+    )

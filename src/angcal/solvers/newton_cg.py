@@ -1,0 +1,378 @@
+r"""Ridge-penalized likelihoods by Newton's method with conjugate gradients, over any storage.
+
+    J_c(V) = Σ_i ω_i ℓ(y_i, u_i) + ½ λ_c ‖V‖²,   u = X̃V ∈ R^q,   c = 1 … m
+
+for m penalties at once and q scores: q = 1 for two classes, q = K − 1 for K. Every problem has its
+own Newton steps, its own step lengths and its own end; they only share products with X. A product
+with twenty columns costs hardly more than one with a single column, so that a path costs a few
+fits. Steps are solved for in single precision, which is all that a rough solution needs; gradients
+and scores are those of the rows' own precision. The intercept, the last line of V, is free.
+
+Columns are ordered score by score: column k·m + c holds score k of problem c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats
+from angcal.arrays import concatenate, on_host
+from angcal.losses import Logistic, Loss
+from angcal.rows import Rows
+from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
+
+MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
+# Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
+LARGEST_FORCING, SMALLEST_FORCING = 0.3, 0.03
+ROUNDING = 1e-13
+# Scores that are moved along with steps in single precision are good enough for tolerances so far.
+SINGLE_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Where each problem ended.
+
+    Attributes
+    ----------
+    coef : (d, q·m) array
+    intercepts : (q·m,) array
+    scores : (n, q·m) array
+    converged : (m,) array of bool
+    gradient : (m,) array
+        Largest entry of |∇J| over Σω: comparable to scikit-learn's ``tol``.
+    newton_steps, passes : int
+        Rounds of Newton's method, and products with X or its transpose, of any width.
+    """
+
+    coef: Any
+    intercepts: Any
+    scores: Any
+    converged: np.ndarray
+    gradient: Floats
+    newton_steps: int
+    passes: int
+
+    def column(self, index: int) -> Solution:
+        """One problem's part, for q = 1."""
+        one = slice(index, index + 1)
+        return Solution(
+            self.coef[:, one],
+            self.intercepts[one],
+            self.scores[:, one],
+            self.converged[one],
+            self.gradient[one],
+            self.newton_steps,
+            self.passes,
+        )
+
+
+class NewtonCG:
+    """The problems J_c of one design.
+
+    Parameters
+    ----------
+    rows : Rows
+    labels : (n,) array
+        Of 0.0 and 1.0, or the classes' codes for q > 1.
+    weights : (n,) array
+        ω, positive.
+    strengths : (m,) array
+        λ, positive.
+    loss : Loss, default=Logistic()
+        With ``terms``: see :class:`~angcal.losses.Loss`.
+    moments : (d,) array, optional
+        Σ_i ω_i x_ij², by which steps are scaled; computed where it is not given.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        labels: Floats,
+        weights: Floats,
+        strengths: Floats,
+        loss: Loss | None = None,
+        moments: Floats | None = None,
+    ) -> None:
+        self.rows, self.loss = rows, Logistic() if loss is None else loss
+        self.strengths = np.asarray(strengths, dtype=np.float64)
+        self.m, self.q = len(self.strengths), self.loss.n_scores
+        self.labels, self.total = labels, float(weights.sum())
+        self._host_weights = weights
+        self._y, self._omega = rows.place(labels)[:, None], rows.place(weights)[:, None]
+        self._single = rows.single()
+        moments = rows.column_squares(weights)[0] if moments is None else moments
+        self._moments = moments if rows.has_own_columns else np.full_like(moments, moments.mean())
+
+    @property
+    def passes(self) -> int:
+        """Products with X so far."""
+        return self.rows.passes + (self._single.passes if self._single is not self.rows else 0)
+
+    # -- what is asked of it -----------------------------------------------------------------
+
+    def solve(self, tol: float = 1e-3, gradient_tol: float = 0.0) -> Solution:
+        """Minimize every J_c from zero.
+
+        Parameters
+        ----------
+        tol : float
+            A problem is solved when its next step, by the Hessian's diagonal, is ``tol``·‖V‖.
+        gradient_tol : float, default=0
+            Or when the largest entry of its mean gradient is at most this.
+        """
+        n, width, columns = self.rows.shape[0], self.rows.width, self.q * self.m
+        V = np.zeros((width, columns))
+        if self.rows.intercept:
+            start = self.loss.constant_scores(self.labels, self._host_weights)
+            V[-1] = np.repeat(np.atleast_1d(start), self.m)
+        place = self.rows.place
+        U = place(np.broadcast_to(V[-1] * self.rows.intercept, (n, columns)).copy())
+        return self._descend(place(V), U, tol, gradient_tol)
+
+    def continued(self, found: Solution, tol: float) -> Solution:
+        """The same from where another solution ended."""
+        V = self._stacked(found)
+        return self._descend(V, self.rows.forward(V), tol, 0.0)
+
+    def distances(self, found: Solution) -> Floats:
+        """rms(X̃δ)/sd(u) for the Newton step δ of each problem: how far scores still have to move.
+
+        As `LinearFit.distance_to_optimum`, which rotations do not change; NaN where every weight
+        is zero.
+        """
+        state = _State(self, self.strengths, self._stacked(found), found.scores)
+        _, image = state.newton_step(np.full(self.m, SMALLEST_FORCING))
+        shift = np.sqrt(self._per_problem(on_host(image) ** 2).mean(axis=0))
+        scores = on_host(found.scores)
+        spread = np.sqrt(self._per_problem(np.var(scores, axis=0)[None, :])[0])
+        moved = self._per_problem(np.abs(on_host(found.coef))).any(axis=0)
+        return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+
+    # -- the iteration -----------------------------------------------------------------------
+
+    def _stacked(self, found: Solution) -> Any:
+        if not self.rows.intercept:
+            return found.coef
+        return concatenate([found.coef, found.intercepts[None, :]], self.rows.xp)
+
+    def _per_problem(self, values: Floats) -> Floats:
+        """Sums over the scores of each problem, (·, q·m) -> (·, m)."""
+        return values if self.q == 1 else values.reshape(len(values), self.q, -1).sum(axis=1)
+
+    def per_column(self, values: Floats) -> Floats:
+        """A number of each problem for each of its columns."""
+        return values if self.q == 1 else np.tile(values, self.q)
+
+    def columns_of(self, problems: np.ndarray, m: int) -> np.ndarray:
+        """Columns that hold these of m problems."""
+        return (m * np.arange(self.q)[:, None] + problems).ravel()
+
+    def take(self, values: Any, kept: np.ndarray) -> Any:
+        """Columns of the problems at ``kept``, a mask."""
+        if kept.all():
+            return values
+        index = self.columns_of(np.flatnonzero(kept), len(kept))
+        if self.rows.xp is np:
+            return values[:, index]
+        return self.rows.xp.take(values, self.rows.xp.asarray(index, device=values.device), axis=1)
+
+    def _descend(self, V: Any, U: Any, tol: float, gradient_tol: float) -> Solution:
+        left, strengths = np.arange(self.m), self.strengths
+        first, value = np.full(self.m, np.inf), self.objective(U, V, strengths)
+        finished: dict[int, tuple[Any, Any, bool, float]] = {}
+        steps = 0
+        for steps in range(MOST_NEWTON_STEPS + 1):
+            state = _State(self, strengths, V, U)
+            first = np.minimum(first, state.size)
+            done = state.is_small(tol) | (state.mean_gradient <= gradient_tol)
+            kept = ~done & (steps < MOST_NEWTON_STEPS)
+            self._store(finished, left, ~kept, V, U, done, state.mean_gradient)
+            if not kept.any():
+                break
+            state, left, strengths = state.only(kept), left[kept], strengths[kept]
+            V, U, first, value = self.take(V, kept), self.take(U, kept), first[kept], value[kept]
+            forcing = np.sqrt(state.size / np.maximum(first, 1e-300)) * LARGEST_FORCING
+            step, image = state.newton_step(np.maximum(forcing, SMALLEST_FORCING))
+            share, value = self._search(strengths, V, U, step, image, value)
+            placed = self.rows.place(self.per_column(share))
+            V = V + placed * step
+            if tol < SINGLE_TOLERANCE:
+                U = self.rows.forward(V)
+                value = self.objective(U, V, strengths)
+            else:
+                U = U + placed * image
+            kept = share > 0  # rounding leaves the others nothing to gain
+            self._store(finished, left, ~kept, V, U, np.zeros(len(left), bool), state.mean_gradient)
+            if not kept.any():
+                break
+            V, U = self.take(V, kept), self.take(U, kept)
+            left, strengths, first, value = left[kept], strengths[kept], first[kept], value[kept]
+        return self._assembled(finished, steps)
+
+    def _store(
+        self,
+        finished: dict[int, tuple[Any, Any, bool, float]],
+        left: np.ndarray,
+        ending: np.ndarray,
+        V: Any,
+        U: Any,
+        converged: np.ndarray,
+        gradient: Floats,
+    ) -> None:
+        for place in np.flatnonzero(ending):
+            only = np.arange(len(left)) == place
+            finished[int(left[place])] = (
+                self.take(V, only),
+                self.take(U, only),
+                bool(converged[place]),
+                float(gradient[place]),
+            )
+
+    def _assembled(self, finished: dict[int, tuple[Any, Any, bool, float]], steps: int) -> Solution:
+        parts = [finished[problem] for problem in range(self.m)]
+        V, U = (concatenate([part[k] for part in parts], self.rows.xp, axis=1) for k in (0, 1))
+        if self.q > 1:
+            # Problem by problem so far; score by score is the rule.
+            order = np.arange(self.q * self.m).reshape(self.m, self.q).T.ravel()
+            V, U = V[:, order], U[:, order]
+        d = self.rows.shape[1]
+        intercepts = V[d] if self.rows.intercept else self.rows.place(np.zeros(self.q * self.m))
+        converged = np.array([part[2] for part in parts])
+        gradient = np.array([part[3] for part in parts])
+        return Solution(V[:d], intercepts, U, converged, gradient, steps, self.passes)
+
+    def objective(self, U: Any, V: Any, strengths: Floats) -> Floats:
+        """J_c at scores U."""
+        xp, d = self.rows.xp, self.rows.shape[1]
+        loss = on_host(xp.sum(self._omega * self.loss.values(U, self._y, xp), axis=0))
+        lengths = self._per_problem(on_host(xp.sum(V[:d] * V[:d], axis=0))[None, :])[0]
+        return loss + 0.5 * strengths * lengths
+
+    def _search(
+        self, strengths: Floats, V: Any, U: Any, step: Any, image: Any, value: Floats
+    ) -> tuple[Floats, Floats]:
+        """For each problem the largest share 1, ½, ¼ … of the step that does not raise J, and J."""
+        share, reached = np.ones(len(value)), value.copy()
+        left = np.ones(len(value), dtype=bool)
+        for _ in range(MOST_HALVINGS):
+            placed = self.rows.place(self.per_column(share[left]))
+            moved = self.objective(
+                self.take(U, left) + placed * self.take(image, left),
+                self.take(V, left) + placed * self.take(step, left),
+                strengths[left],
+            )
+            # Near the optimum J changes by less than the rounding of its sum.
+            lower = moved <= value[left] + ROUNDING * np.abs(value[left])
+            where = np.flatnonzero(left)
+            reached[where[lower]] = moved[lower]
+            left[where[lower]] = False
+            if not left.any():
+                return share, reached
+            share[left] *= 0.5
+        share[left] = 0.0
+        return share, reached
+
+
+class _State:
+    """Gradient and Hessian of some problems at one point."""
+
+    def __init__(self, solver: NewtonCG, strengths: Floats, V: Any, U: Any) -> None:
+        rows, xp = solver.rows, solver.rows.xp
+        self._solver, self._V, self._U, self._strengths = solver, V, U, strengths
+        residual, curvature = solver.loss.terms(U, solver._y, xp)
+        residual = solver._omega * residual
+        self._D = solver.loss.weighted(curvature, solver._omega)
+        gradient = rows.backward(residual)
+        penalty = rows.place(np.append(np.ones(rows.shape[1]), [0.0] * rows.intercept))[:, None]
+        per_column = rows.place(solver.per_column(strengths))
+        self._gradient = gradient + penalty * per_column * V
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """The diagonal that scales steps, and sizes on the host."""
+        solver, rows = self._solver, self._solver.rows
+        # Σ D_i x_ij², taken as the same share of Σ ω_i x_ij² in every column.
+        totals = np.maximum(solver.loss.totals(self._D, rows.xp), 1e-300)
+        moments = solver._moments[:, None] * (totals / solver.total)
+        diagonal = moments + solver.per_column(self._strengths)
+        if rows.intercept:
+            diagonal = np.vstack([diagonal, totals])
+        self._totals, self._scale = totals, rows.place(1.0 / diagonal)
+
+    def only(self, kept: np.ndarray) -> _State:
+        """The same for fewer problems."""
+        if kept.all():
+            return self
+        part = object.__new__(_State)
+        part._solver, part._strengths = self._solver, self._strengths[kept]
+        take = self._solver.take
+        part._V, part._U = take(self._V, kept), take(self._U, kept)
+        part._gradient = take(self._gradient, kept)
+        part._D = self._solver.loss.taken(self._D, kept, take)
+        part._prepare()
+        return part
+
+    def _norms(self, values: Any) -> Floats:
+        """‖·‖ over the slopes of each problem."""
+        slopes = values[: self._solver.rows.shape[1]]
+        squares = on_host(self._solver.rows.xp.sum(slopes * slopes, axis=0))
+        return np.sqrt(self._solver._per_problem(squares[None, :])[0])
+
+    @property
+    def size(self) -> Floats:
+        """‖M⁻¹∇J‖ with the Hessian's diagonal M: length of the next step, roughly."""
+        return self._norms(self._scale * self._gradient)
+
+    @property
+    def mean_gradient(self) -> Floats:
+        """Largest |∂J| over Σω of each problem."""
+        xp = self._solver.rows.xp
+        largest = on_host(xp.max(xp.abs(self._gradient), axis=0)).reshape(self._solver.q, -1)
+        return largest.max(axis=0) / self._solver.total
+
+    def is_small(self, tol: float) -> np.ndarray:
+        """Whether the next step of each problem is below the tolerance."""
+        solver = self._solver
+        small = self.size <= tol * self._norms(self._V)
+        if not solver.rows.intercept:
+            return small
+        level = np.abs(on_host(self._gradient[-1])) / self._totals
+        spread = np.maximum(on_host(solver.rows.xp.std(self._U, axis=0)), tol)
+        return small & np.all((level <= tol * spread).reshape(solver.q, -1), axis=0)
+
+    def newton_step(self, forcing: Floats) -> tuple[Any, Any]:
+        """(δ, X̃δ) by conjugate gradients, scaled by the Hessian's diagonal."""
+        solver, single = self._solver, self._solver._single
+        m, width, q = len(forcing), solver.rows.width, solver.q
+        # Of unit size, so that single precision has room on both sides.
+        unit = self.mean_gradient * solver.total
+        unit = np.where(unit > 0, unit, 1.0)
+        per_column = solver.rows.place(solver.per_column(unit))
+        rhs = _converted(-self._gradient / per_column, single)
+        scale, D = _converted(self._scale, single), solver.loss.converted(self._D, single)
+        ridge = np.tile(solver.per_column(self._strengths), (width, 1))
+        if solver.rows.intercept:
+            ridge[-1] = 0.0
+        penalty = single.place(ridge)
+
+        def joined(values: Any) -> Any:
+            return values.reshape(width * q, m)
+
+        def apply(P: Any) -> tuple[Any, Any]:
+            columns = P.reshape(width, q * m)
+            image = single.forward(columns)
+            back = single.backward(solver.loss.weigh(D, image))
+            return joined(back + penalty * columns), image.reshape(-1, m)
+
+        stop = ResidualDrop(forcing**2)
+        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, MOST_CG_STEPS)
+        image = found.images.reshape(-1, q * m)
+        return per_column * found.values.reshape(width, q * m), per_column * image
+
+
+def _converted(values: Any, single: Rows) -> Any:
+    return values.astype(single.dtype) if single.xp is np else values
