@@ -250,6 +250,8 @@ class IterativeHessian:
             # A place is kept for a gradient, so that the rows do not depend on there being one.
             spare = 2 + (SIGN_PROBES if self._n > self._d else 0)
             fresh = _spread_rows(order, many - spare if first else many, rng, taken=rows)
+            if not len(fresh):
+                continue
             # The row that reaches farthest is no sample: it only shows whether sizes tell.
             farthest = [int(np.argmax(self.sizes))] if first else []
             extra = self._extra_columns(rng, rhs, scale) if first else []
@@ -263,7 +265,9 @@ class IterativeHessian:
                 trace = self._trace(W[:, k + 1 :], reached[k + 1 :])
                 step = np.zeros(len(self._Q)) if rhs is None else on_host(W[:, -1]) * scale
             ratio, error, scatter = self._ratio(rows, forms, trace)
-            if error <= self.tolerance or len(rows) >= min(MOST_ROWS, self._n // 2):
+            # More rows heal no NaN, and there are no more than the candidates.
+            most = min(MOST_ROWS, self._n // 2, len(order))
+            if error <= self.tolerance or len(rows) >= most or not np.isfinite(error):
                 break
         self._require_told(scatter, far, int(np.argmax(self.sizes)), ratio)
         found = concatenate(solutions, self._xp, axis=1)
