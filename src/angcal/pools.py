@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import refuse_dask
 
 Prepare = Callable[[Any, str], Matrix]
 """(rows, their name for errors) -> rows as the linear model sees them, checked."""
@@ -218,6 +219,7 @@ def open_pool(
     """
     if isinstance(pool, Pool):
         return pool
+    refuse_dask(pool, "pool")
     ready = _as_matrix if prepare is None else prepare
     if isinstance(pool, np.memmap) and pool.ndim == 2:
         return Pool(lambda: _mapped(pool, ready), n_features, min_rows=min_rows)

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
-from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, refuse_dask
 from angcal.fitting import LinearFit
 from angcal.hessian import IterativeHessian, NotConvergedError
 from angcal.losses import Logistic
@@ -33,6 +33,7 @@ LARGEST_EXCESS = 10.0
 
 def on_device(X: Any) -> bool:
     """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
+    refuse_dask(X, "X")
     return bool(get_config()["array_api_dispatch"]) and is_tensor(X)
 
 
