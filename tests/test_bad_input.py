@@ -16,6 +16,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from angcal import (
     AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
     LinearHead,
     Logit,
     MEstimator,
@@ -418,3 +419,45 @@ def test_predicting_other_columns(classifier, piped):
         fitted.predict_proba(X[:, :5])
     with pytest.raises(ValueError, match=r"Expected 2D array|is expecting 6 features"):
         fitted.predict_proba(X[0])
+
+
+class Collection:
+    """What tells a Dask collection from an array: its graph. Loading it is the failure."""
+
+    def __init__(self, values):
+        self.shape, self.ndim, self.dtype = values.shape, values.ndim, values.dtype
+
+    def __dask_graph__(self):
+        return {}
+
+    def __array__(self, *arguments, **options):
+        raise AssertionError("the collection was loaded")
+
+    def __len__(self):
+        return self.shape[0]
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        AngularCalibratedClassifier(),
+        AngularCalibratedClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
+        AngularLogisticRegressionCV(),
+        ScoreCalibratedClassifier(),
+    ],
+    ids=["plain", "pipeline", "path", "score"],
+)
+def test_dask_collections_are_refused_unread(classifier):
+    data = simulate(60, 5, link=Logit(3.0), random_state=0)
+    X, y = data.X, data.y
+    with pytest.raises(TypeError, match=r"X is a Dask collection.*X\.compute\(\)"):
+        classifier.fit(Collection(X), y)
+    with pytest.raises(TypeError, match=r"y is a Dask collection.*y\.compute\(\)"):
+        classifier.fit(X, Collection(y))
+    classifier.fit(X, y)
+    for ask in (classifier.predict_proba, classifier.predict):
+        with pytest.raises(TypeError, match=r"X is a Dask collection.*X\.compute\(\)"):
+            ask(Collection(X))
+    if "pool" in classifier.get_params():
+        with pytest.raises(TypeError, match=r"pool is a Dask collection.*pool=lambda: \("):
+            classifier.fit(X, y, pool=Collection(X))

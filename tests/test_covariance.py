@@ -112,8 +112,7 @@ def test_an_estimator_may_be_fitted_on_sparse_training_rows():
 
 @pytest.mark.parametrize("entries", [1, 3 * D, 10**6])
 def test_blocks_of_rows_do_not_show(entries, monkeypatch):
-    for module in ("hessian.exact", "pools"):
-        monkeypatch.setattr(f"angcal.{module}.BLOCK_ENTRIES", entries)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", entries)
     assert_products(precision(SIGMA, None, X), SIGMA, X, True)
     assert_allclose(pool_covariance(POOL)[1], np.cov(POOL.T), rtol=1e-10)
 

@@ -269,7 +269,7 @@ def test_two_classes_by_the_general_predictor(simulated):
 def test_rows_of_any_kind(simulated, observables):
     base = AngularCalibratedClassifier(_model(), observables=observables)
     clf = base.fit(simulated.X, simulated.y)
-    assert clf.observables_.side == observables
+    assert (clf.observables_.side == "randomised") == (observables == "randomised")
     expected = clf.predict_proba(simulated.X)
     # Sparse rows are sized a little differently, so that other rows may be sampled.
     slack = 2e-3 if observables == "exact" else 3e-2
@@ -305,3 +305,45 @@ def test_singular_covariance_of_the_indices(simulated):
     # The third index does not vary about the mean of the classes.
     np.testing.assert_allclose(angle.covariance[2], 0.0, atol=1e-6)
     np.testing.assert_array_equal(angle.cosine[2], 0.0)
+
+
+def _narrow(n, d, K, eps, seed):
+    """Rows in d columns, or in 20 that nearly are a multiple of one; P(y) is a softmax of them."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d))
+    logits = 3.0 / np.sqrt(d) * Z @ rng.normal(size=(d, K)) + 0.5 * rng.normal(size=K)
+    y = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    if eps:
+        Z = Z @ rng.normal(size=(d, 20)) + eps * rng.normal(size=(n, 20))
+    return Z, y
+
+
+@pytest.mark.parametrize(
+    ("d", "K", "eps", "base"),
+    [
+        (1, 3, 0.0, LogisticRegression()),
+        (1, 4, 0.0, LogisticRegression()),
+        (2, 6, 0.0, LogisticRegression()),
+        (1, 3, 0.0, OneVsRestClassifier(LogisticRegression())),
+        (1, 4, 0.01, LogisticRegression()),
+        (1, 4, 0.1, LogisticRegression(C=0.01)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::angcal.AngleWarning")
+def test_fewer_directions_than_classes_ask_for(d, K, eps, base):
+    # Leave-one-out scores then hold each row's own label in the directions that are left over.
+    ours = plain = 0.0
+    for seed in range(4):
+        X, y = _narrow(6200, d, K, eps, seed)
+        clf = AngularCalibratedClassifier(base).fit(X[:200], y[:200])
+        ours += log_loss(y[200:], clf.predict_proba(X[200:]))
+        plain += log_loss(y[200:], clf.estimator_.predict_proba(X[200:]))
+    assert ours < 1.02 * plain
+
+
+def test_known_covariance_in_fewer_directions_than_classes_ask_for():
+    X, y = _narrow(6200, 1, 3, 0.0, 0)
+    link = Softmax(3, covariance=9.0 * np.outer([1, 0, -1], [1, 0, -1]) + np.eye(3))
+    clf = AngularCalibratedClassifier(LogisticRegression(), link=link).fit(X[:200], y[:200])
+    best = log_loss(y[200:], clf.estimator_.predict_proba(X[200:]))
+    assert log_loss(y[200:], clf.predict_proba(X[200:])) < 1.5 * best

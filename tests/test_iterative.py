@@ -15,6 +15,7 @@ from angcal.leverages import (
     PenalizedHessian,
     SampledHessian,
     factorize,
+    sampled,
 )
 from angcal.leverages.factorized import factorize_exactly
 from angcal.leverages.blocks import remaining_curvature
@@ -266,3 +267,35 @@ def test_a_tolerance_that_is_missed_is_remarked(monkeypatch):
     assert found.remark == ""
     found.leverages()
     assert "common error of" in found.remark
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Fails where rows are drawn a hundred times: sampling would never end."""
+    spread, calls = sampled._spread_rows, []
+
+    def counted(*arguments, **options):
+        calls.append(1)
+        assert len(calls) < 100, "the same rows are drawn again and again"
+        return spread(*arguments, **options)
+
+    monkeypatch.setattr(sampled, "_spread_rows", counted)
+
+
+@pytest.mark.parametrize("usable", [5, 12, 30])
+def test_sampling_ends_where_single_precision_leaves_few_rows(usable, few_draws):
+    X = np.random.default_rng(0).normal(size=(200, 250))
+    X[usable:, 0] = 1e39
+    hessian = SampledHessian(as_rows(X, True), np.full(200, 0.25), np.ones(250))
+    with pytest.raises(NotConvergedError):
+        hessian.leverages()
+
+
+def test_sampling_ends_where_all_candidates_are_taken(few_draws, monkeypatch):
+    # Nine rows have entries: too few for the error that is asked for, and there are no more.
+    monkeypatch.setattr("angcal.plan.STEP_TOLERANCE", 1e-9)
+    X = np.zeros((300, 40))
+    X[:9] = np.random.default_rng(1).normal(size=(9, 40))
+    hessian = SampledHessian(as_rows(X, False), np.full(300, 0.25), np.full(40, 20.0))
+    assert len(hessian.survey.rows) == 9
+    assert np.all(np.isfinite(hessian.leverages()))

@@ -477,3 +477,13 @@ def test_threads_may_come_first_at_once():
     with ThreadPoolExecutor(4) as pool:
         for p in pool.map(predict, range(4)):
             assert_array_equal(p, expected)
+
+
+def test_bounds_are_real_whatever_the_type_of_the_roots(monkeypatch):
+    # Some versions of NumPy give eigenvalues as complex numbers even where all are real.
+    from angcal.prediction import bounds
+
+    roots = bounds.hermeroots
+    monkeypatch.setattr(bounds, "hermeroots", lambda c: roots(c).astype(complex))
+    assert bounds.normal_extremes(2).dtype == np.float64
+    assert bounds.normal_bound(4) == bounds.NORMAL_BOUND

@@ -200,3 +200,32 @@ def test_units_of_the_scores_do_not_matter(unit):
     )
     np.testing.assert_allclose(scaled.offset, plain.offset, atol=1e-4)
     np.testing.assert_allclose(scaled.ridges, plain.ridges, rtol=1e-2)
+
+
+def test_directions_that_hold_only_a_row_s_own_label_are_not_trusted():
+    # Fitted scores vary along one line; leaving a row out adds a little of its own label.
+    rng = np.random.default_rng(10)
+    fitted = np.outer(rng.normal(size=300), [3.0, 1.0])
+    y = rng.integers(0, 3, 300)
+    label = np.eye(3)[y] @ rng.normal(size=(3, 2))
+    whitened = whiten(fitted - 1e-3 * label, np.ones(300), fitted)
+    assert whitened.trusted.tolist() == [False, True]
+    np.testing.assert_allclose(whitened.inverse @ whitened.factor, np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(np.cov(whitened.values.T, bias=True), np.eye(2), atol=1e-9)
+    # New rows are on the line as well: they have the trusted coordinate alone.
+    assert np.abs((fitted - fitted.mean(axis=0)) @ whitened.inverse[0]).max() < 1e-9
+    np.testing.assert_array_equal(whitened.trusted_part().values, whitened.values[:, 1:])
+    # Corrections are learned there alone: the other direction stays as small as its scores are.
+    seen = contrasts(3), np.eye(2)
+    found = estimate_family(y, np.ones(300), whitened, *seen)
+    free = estimate_family(y, np.ones(300), whiten(fitted - 1e-3 * label, np.ones(300)), *seen)
+    assert np.linalg.norm(found.slopes[:, 0]) < 0.05
+    assert np.linalg.norm(free.slopes, axis=0).min() > 1.0
+
+
+def test_rows_that_a_fit_follows_are_trusted():
+    # Interpolating fits have fitted scores that vary more than those left out.
+    rng = np.random.default_rng(11)
+    left_out = rng.normal(size=(200, 3))
+    fitted = 0.7 * left_out + 1.5 * rng.normal(size=(200, 3))
+    assert whiten(left_out, np.ones(200), fitted).trusted.all()

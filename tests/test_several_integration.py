@@ -12,8 +12,9 @@ from angcal.links.several import (
     Softmax,
     TwoLayer,
 )
-from angcal.several import angular_predictor
+from angcal.several import SeveralPredictor, angular_predictor
 from angcal.several.integration import (
+    Noise,
     noise_of,
     rule_for,
     smoothed,
@@ -179,3 +180,20 @@ def test_the_predictor_refuses_what_is_no_covariance(change, message):
     }
     with pytest.raises(ValueError, match=message):
         angular_predictor(Softmax(2), **{**arguments, **change})
+
+
+def test_rounding_leaves_no_probability_above_one():
+    # As many weights as an average has, and a last digit more than one in their sum.
+    weights = np.full(10, 0.1) * (1.0 + 4e-16)
+    predictor = SeveralPredictor(
+        Softmax(3),
+        np.eye(3),
+        np.zeros(3),
+        Noise(np.eye(3)),
+        np.zeros(3),
+        tuple((float(weight), 1.0, 0.5) for weight in weights),
+    )
+    P = predictor.predict(50.0 * np.random.default_rng(0).normal(size=(500, 3)))
+    assert P.max() <= 1.0
+    assert P.min() >= 0.0
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-15)

@@ -30,6 +30,22 @@ def is_tensor(X: Any) -> bool:
     return bool(_compatibility().is_array_api_obj(X))
 
 
+def refuse_dask(rows: Any, name: str) -> None:
+    """Raise TypeError for a Dask collection, which NumPy would load whole without a word."""
+    if not hasattr(rows, "__dask_graph__"):
+        return
+    if name == "pool":
+        raise TypeError(
+            "pool is a Dask collection, which would be loaded whole. Pass its partitions as "
+            "blocks, one in memory at a time: pool=lambda: (P.partitions[i].compute() for i in "
+            "range(P.npartitions)), with P the collection."
+        )
+    raise TypeError(
+        f"{name} is a Dask collection, which would be loaded whole. Where it fits in memory, load "
+        f"it yourself: pass {name}.compute()."
+    )
+
+
 def namespace_of(X: Any) -> Any:
     """The array library of X: NumPy's for NumPy and sparse arrays."""
     if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import refuse_dask
 
 Prepare = Callable[[Any, str], Matrix]
 """(rows, their name for errors) -> rows as the linear model sees them, checked."""
@@ -217,6 +218,7 @@ def open_pool(
     """
     if isinstance(pool, Pool):
         return pool
+    refuse_dask(pool, "pool")
     ready = _as_matrix if prepare is None else prepare
     if isinstance(pool, np.memmap) and pool.ndim == 2:
         return Pool(lambda: _mapped(pool, ready), n_features, min_rows=min_rows)

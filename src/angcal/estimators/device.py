@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
-from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
-from angcal.problem import LinearFit
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, refuse_dask
 from angcal.leverages import NotConvergedError, SampledHessian
+from angcal.problem import LinearFit
 from angcal.losses import Logistic
 from angcal.observables import Observables, observables_from
 from angcal.penalties import Ridge
@@ -34,6 +34,7 @@ LARGEST_EXCESS = 10.0
 
 def on_device(X: Any) -> bool:
     """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
+    refuse_dask(X, "X")
     return bool(get_config()["array_api_dispatch"]) and is_tensor(X)
 
 

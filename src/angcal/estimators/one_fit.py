@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host, placed_like, product
+from angcal.arrays import on_host, placed_like, product, refuse_dask
 from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
 from angcal.estimators.targets import encode_binary, encode_several
 from angcal.problem import LinearFit, check_separable
@@ -97,6 +97,8 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats, Floats]:
         """(X, codes of the classes, weights), rows of zero weight dropped."""
+        for name, values in {"X": X, "y": y, "sample_weight": sample_weight}.items():
+            refuse_dask(values, name)
         if self._takes_raw_rows():
             # Whatever the pipeline's first step accepts is welcome here too.
             validate_data(self, X, y, skip_check_array=True)

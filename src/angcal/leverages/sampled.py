@@ -279,7 +279,7 @@ class SampledHessian:
             count = plan.rows_at_first(*shape) if first else plan.rows_at_once(*shape)
             fresh = _spread_rows(order, count, rng, taken=rows)
             if not len(fresh):
-                raise NotConvergedError("too few rows of finite size to sample from")
+                break  # every row that can be sampled has been
             # The row that reaches farthest is no sample: it only shows whether sizes tell.
             check_farthest = first and self.q == 1
             farthest = [self._farthest] if check_farthest else []

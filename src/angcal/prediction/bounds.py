@@ -27,7 +27,8 @@ CUBIC, QUINTIC = 4, 6
 
 def normal_extremes(order: int) -> Floats:
     """φ^(k) at its extremes: ±He_k·φ where He_(k+1) = 0, as φ^(k) = (−1)^k·He_k·φ."""
-    z = hermeroots([0.0] * (order + 1) + [1.0])
+    # All roots of a Hermite polynomial are real, whatever the type that eigenvalues come in.
+    z = np.real(hermeroots([0.0] * (order + 1) + [1.0]))
     return (-1) ** order * hermeval(z, [0.0] * order + [1.0]) * normal_density(z)
 
 

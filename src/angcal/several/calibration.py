@@ -90,11 +90,14 @@ def calibrate_several(
     weights = weights / np.mean(weights)
     if not np.any(heads.coef):
         return _fallback(heads, codes, weights, confidence, "all fitted weights are zero")
-    whitened = whiten(heads.scores, weights)
+    whitened = whiten(heads.scores, weights, heads.fitted_scores)
     if whitened.values.shape[1] == 0:
         return _fallback(heads, codes, weights, confidence, "the fitted scores do not vary")
     if link is not None and link.covariance is not None:
-        return _known(heads, codes, weights, whitened, link, confidence)
+        if not whitened.trusted.any():
+            reason = "leaving a row out moves its scores more than the rows differ"
+            return _fallback(heads, codes, weights, confidence, reason)
+        return _known(heads, codes, weights, whitened.trusted_part(), link, confidence)
     return _unknown(heads, codes, weights, whitened, confidence)
 
 

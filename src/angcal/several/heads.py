@@ -32,6 +32,8 @@ class Heads:
     ----------
     scores : (n, k) array
         Leave-one-out scores in the coordinates that calibration works in.
+    fitted_scores : (n, k) array
+        Scores of the same rows under the fit with them, in the same coordinates.
     lift : (k, heads) array
         From the heads' raw scores to those coordinates.
     spread : (heads, k) array
@@ -48,6 +50,7 @@ class Heads:
     """
 
     scores: Floats
+    fitted_scores: Floats
     lift: Floats
     spread: Floats
     project: Floats
@@ -103,6 +106,7 @@ def _multinomial_heads(
     lift = np.eye(1) if len(coef) == 1 else index_map(A)
     return Heads(
         scores=found.calibration_scores.reshape(-1, q),
+        fitted_scores=found.scores.reshape(-1, q),
         lift=lift,
         spread=np.asarray(np.linalg.pinv(lift), dtype=np.float64),
         project=np.eye(q),
@@ -135,6 +139,7 @@ def _separate_heads(
     followed = np.sum([found.leverage_shares for found in observed], axis=0)
     return Heads(
         scores=np.column_stack(scores),
+        fitted_scores=np.column_stack([found.scores for found in observed]),
         lift=np.eye(K),
         spread=np.eye(K),
         project=index_map(A),

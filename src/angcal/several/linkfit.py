@@ -7,7 +7,9 @@ With leave-one-out scores s, whitened s̃, and the directions h that a softmax c
 - a·s is the scores as they are, times a number: temperature scaling. It alone is free.
 - δ moves the offsets, E is what else the labels ask for. Each has a ridge, of the strength under
   which the labels are most likely (MacKay's evidence): γ/‖θ‖² with γ the number of parameters that
-  the ridge leaves in use. Where labels are few, both vanish.
+  the ridge leaves in use. Where labels are few, both vanish. E acts in trusted directions alone
+  (:func:`angcal.several.angles.whiten`); elsewhere whitening would blow up each row's own label,
+  while a·s has it at its own tiny size.
 - ν is the noise that the angle calls for: all indices at one cosine c = 1/√(1 + ν). Labels hardly
   tell ν from a smaller M, so a prior on the indices' standard deviation settles it, as it does for
   two classes (:mod:`angcal.linkfit`).
@@ -169,9 +171,9 @@ class LinearFamily:
 
     @cached_property
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """Places of δ and E in θ."""
+        """Places in θ of δ and of E, the latter in trusted directions alone."""
         places = 1 + np.arange(self.plain.size).reshape(self.plain.shape)
-        return places[:, 0], places[:, 1:].ravel()
+        return places[:, 0], places[:, 1:][:, self.whitened.trusted].ravel()
 
     def joined(self, theta: Floats) -> Floats:
         """Θ."""
@@ -184,7 +186,8 @@ class LinearFamily:
 
     def held(self, ridges: Floats) -> Floats:
         """Diagonal of the penalty."""
-        held = np.full(1 + self.plain.size, SLIGHT_RIDGE)
+        held = np.full(1 + self.plain.size, RIDGES[1])
+        held[0] = SLIGHT_RIDGE
         for group, strength in zip(self.groups, ridges, strict=True):
             held[group] = strength
         return held
@@ -276,7 +279,8 @@ class LinearFamily:
         """Variance of the entries of M: H⁻¹IH⁻¹ with I Fisher's and H = I + ridge."""
         inverse = np.linalg.inv(information + np.diag(self.held(ridges)))
         plain = self.plain[:, 1:].ravel()
-        lifted = inverse[self.groups[1]] + np.outer(plain, inverse[0])
+        corrections = 1 + np.arange(self.plain.size).reshape(self.plain.shape)[:, 1:].ravel()
+        lifted = inverse[corrections] + np.outer(plain, inverse[0])
         return lifted @ information @ lifted.T
 
 
@@ -385,7 +389,8 @@ def _loss_of_length(
     family: LinearFamily, means: Floats, inner: Floats, M: Floats, noise: float
 ) -> Callable[[float], float]:
     """−log posterior of log ℓ at one ν."""
-    rule = fitting_rule(noise * (LONGER * inner) @ (LONGER * inner).T)
+    # As many directions as M has columns, which may be fewer than a softmax can see.
+    rule = fitting_rule(noise * (LONGER * inner).T @ (LONGER * inner))
     none = np.zeros(len(family.contrast))
     likelihood = SmoothedLikelihood(family.codes, family.weights, family.contrast, none, rule)
     map_of_noise = np.sqrt(noise) * inner if noise > 0 else inner[:, :0]

@@ -79,7 +79,8 @@ class SeveralPredictor:
             total += weight * smoothed(
                 self.link, length * means, self._shifts(noise, rule), rule.weights
             )
-        return total
+        # No entry exceeds the sum, so that none exceeds one after the division either.
+        return total / total.sum(axis=1, keepdims=True)
 
     def _shifts(self, noise: float, rule: Rule) -> Floats:
         if noise == 0:
