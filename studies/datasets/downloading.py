@@ -13,7 +13,10 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from studies.datasets.fetching import alone, checksum, fetch
+from pooch import file_hash
+from scipy.io import loadmat
+
+from studies.datasets.fetching import alone, fetch
 from studies.datasets.homes import OpenML, WebFile
 from studies.datasets.openml import openml_rows
 from studies.datasets.reading import DatasetFileError
@@ -36,7 +39,7 @@ def obtain(dataset: Dataset, cache: Path) -> Path:
 
     Raises
     ------
-    OSError, ValueError, KeyError, HTTPException
+    OSError, ValueError, KeyError
         Where it cannot be had, or is not what it should be.
     """
     home = dataset.home
@@ -49,14 +52,14 @@ def obtain(dataset: Dataset, cache: Path) -> Path:
                 _from_openml(home, target, dataset.preparation.label)
             else:
                 _from_web(home, target)
-            _digest(target).write_text(f"{checksum(target)}  {target.name}\n")
+            _digest(target).write_text(f"{file_hash(target)}  {target.name}\n")
     return target
 
 
 def verify(path: Path) -> None:
     """Refuse a cached file that is no longer what was downloaded."""
     digest = _digest(path)
-    if digest.exists() and digest.read_text().split()[:1] != [checksum(path)]:
+    if digest.exists() and digest.read_text().split()[:1] != [file_hash(path)]:
         raise DatasetFileError(
             f"{path} is not the file that was downloaded: its checksum differs from the one in "
             f"{digest.name}. Delete both to have it downloaded again."
@@ -116,7 +119,5 @@ def _member(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _matrix_in_mat(raw: Path) -> tuple[Any, Any]:
-    from scipy.io import loadmat
-
     parts = loadmat(str(raw), appendmat=False)
     return parts["X"], parts["Y"].ravel()

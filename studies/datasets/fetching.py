@@ -1,24 +1,25 @@
-"""One file from the web: with progress, resumed where it broke off, checked, never half there."""
+"""One file from the web, by pooch: checked, never half there, asked for again if that may help."""
 
 from __future__ import annotations
 
-import hashlib
-import http.client
-import os
-import sys
+import logging
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-CHUNK = 1 << 16
+import pooch
+import requests
+from urllib3.exceptions import NewConnectionError
+
+from studies.progress import Bar
+
 ATTEMPTS = 5
 TIMEOUT_S = 30.0
 PAUSE_S = 1.0
-PARTIAL_CONTENT, RANGE_NOT_SATISFIABLE, SERVER_ERROR = 206, 416, 500
+SERVER_ERROR = 500
+
+pooch.get_logger().setLevel(logging.WARNING)  # the bar says what is being downloaded
 
 
 class DownloadError(OSError):
@@ -27,10 +28,6 @@ class DownloadError(OSError):
 
 def fetch(url: str, target: Path, *, expected: str = "") -> Path:
     """Download a file unless it is there.
-
-    What has arrived is kept in ``<target>.part`` when the connection breaks or the process is
-    killed, and the next attempt asks for the rest only. The server's validator, kept beside it,
-    makes sure that it is the rest of the same file.
 
     Parameters
     ----------
@@ -46,29 +43,40 @@ def fetch(url: str, target: Path, *, expected: str = "") -> Path:
     """
     if target.exists():
         return target
-    part = target.with_name(f"{target.name}.part")
-    trouble: Any = ""
     for attempt in range(ATTEMPTS):
         time.sleep(PAUSE_S * attempt)
         try:
-            if _continue(url, part):
-                break
-        except (OSError, http.client.HTTPException) as error:
-            trouble = _trouble(error)
+            return _retrieve(url, target, expected)
+        except requests.RequestException as error:
+            trouble = error
+            if error.response is not None:
+                error.response.close()
             if not _may_pass(error, attempt):
-                raise DownloadError(f"{url} is out of reach ({trouble})") from error
-    else:
-        raise DownloadError(f"{url} broke off {ATTEMPTS} times ({trouble or 'no more bytes'})")
-    _check(part, expected, url)
-    part.replace(target)
-    _validator(part).unlink(missing_ok=True)
+                break
+        except ValueError as error:
+            raise DownloadError(f"{url} has changed or was damaged on its way: {error}") from error
+    raise DownloadError(f"{url} is out of reach ({_reason(trouble)})") from trouble
+
+
+def _retrieve(url: str, target: Path, expected: str) -> Path:
+    with Bar(target.name) as bar:
+        downloader = pooch.HTTPDownloader(
+            progressbar=bar, timeout=TIMEOUT_S, headers={"User-Agent": "angcal"}
+        )
+        pooch.retrieve(url, expected or None, target.name, target.parent, downloader=downloader)
     return target
 
 
-def checksum(path: Path, algorithm: str = "sha256") -> str:
-    """Hexadecimal checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
+def _reason(error: requests.RequestException) -> object:
+    """What lies behind an error of requests, where it says so."""
+    return getattr(error.args[0], "reason", error) if error.args else error
+
+
+def _may_pass(error: requests.RequestException, attempt: int) -> bool:
+    """Whether to try again: not without a connection at all, nor where the server says no."""
+    if isinstance(error, requests.HTTPError):
+        return error.response is not None and error.response.status_code >= SERVER_ERROR
+    return attempt > 0 or not isinstance(_reason(error), NewConnectionError)
 
 
 @contextmanager
@@ -83,102 +91,3 @@ def alone(folder: Path) -> Iterator[None]:
             return
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _trouble(error: Exception) -> Any:
-    if isinstance(error, urllib.error.HTTPError):
-        error.close()
-        return f"{error.code} {error.reason}"
-    return getattr(error, "reason", error)
-
-
-def _may_pass(error: Exception, attempt: int) -> bool:
-    """Whether to try again: not without a connection at all, nor where the server says no."""
-    if isinstance(error, urllib.error.HTTPError):
-        return error.code >= SERVER_ERROR
-    return attempt > 0 or not isinstance(error, urllib.error.URLError)
-
-
-def _validator(part: Path) -> Path:
-    return part.with_name(f"{part.name}.validator")
-
-
-def _check(part: Path, expected: str, url: str) -> None:
-    if not expected:
-        return
-    algorithm, _, wanted = expected.partition(":")
-    found = checksum(part, algorithm)
-    if found != wanted:
-        # Bytes that are wrong once would be wrong for ever if they were resumed.
-        part.unlink()
-        _validator(part).unlink(missing_ok=True)
-        raise DownloadError(
-            f"{url} has the checksum {found} instead of {wanted}: the file has changed or was "
-            "damaged on its way. It was deleted"
-        )
-
-
-def _continue(url: str, part: Path) -> bool:
-    """One attempt at the rest of the file; whether it is complete now."""
-    have = part.stat().st_size if part.exists() else 0
-    known = _validator(part).read_text() if _validator(part).exists() else ""
-    request = urllib.request.Request(url, headers={"User-Agent": "angcal"})
-    if have and known:
-        request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", known)
-    try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        if error.code != RANGE_NOT_SATISFIABLE:
-            raise
-        with error:
-            return _is_whole(part, error.headers.get("Content-Range", ""), have)
-    with response:
-        if response.status != PARTIAL_CONTENT:
-            have = 0
-        _validator(part).write_text(
-            response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
-        )
-        return _save(response, part, have)
-
-
-def _is_whole(part: Path, content_range: str, have: int) -> bool:
-    """Whether there was no rest to ask for; otherwise start over."""
-    if content_range == f"bytes */{have}":
-        return True
-    part.unlink()
-    return False
-
-
-def _save(response: Any, part: Path, have: int) -> bool:
-    length = response.headers.get("Content-Length")
-    total = have + int(length) if length else None
-    with part.open("ab") as file, _progress(part, total, have) as bar:
-        file.truncate(have)
-        while chunk := response.read(CHUNK):
-            file.write(chunk)
-            have += len(chunk)
-            bar.update(len(chunk))
-        file.flush()
-        os.fsync(file.fileno())
-    # A connection that is cut looks like the end of the file, but for its length.
-    return total is None or have == total
-
-
-class _Silent:
-    """A bar that is not drawn."""
-
-    def update(self, count: int) -> None:
-        """Do nothing."""
-
-
-def _progress(part: Path, total: int | None, have: int) -> Any:
-    """A bar on a terminal, where tqdm is installed."""
-    if not sys.stderr.isatty():
-        return nullcontext(_Silent())
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return nullcontext(_Silent())
-    name = part.name.removesuffix(".part")
-    return tqdm(total=total, initial=have, desc=name, unit="B", unit_scale=True)

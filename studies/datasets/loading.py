@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,7 @@ def _downloaded(dataset: Dataset, folder: Path | None, may_download: bool) -> Pa
         raise _unavailable(dataset, folder, "Downloads are switched off (download=False).")
     try:
         return obtain(dataset, cache_folder())
-    except (OSError, ValueError, KeyError, HTTPException) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise _unavailable(dataset, folder, f"The download failed: {error}.") from error
 
 

@@ -1,9 +1,9 @@
 """Datasets of OpenML: our download, scikit-learn's parser.
 
 ``sklearn.datasets.fetch_openml`` reads every dialect of ARFF, but downloads without progress and
-from the start each time. So the file is fetched ahead, to where scikit-learn keeps its own download
-of it. Should that place change in a later version, scikit-learn downloads the file once more, and
-nothing breaks.
+writes wherever a description says. So the file is fetched ahead, to where scikit-learn keeps its
+own download of it. Should that place change in a later version, scikit-learn downloads the file
+once more, and nothing breaks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import urlparse
 
 from studies.datasets.fetching import fetch
-from studies.datasets.reading import need_pandas
 from studies.datasets.writing import zipped
 
 DESCRIPTION = "https://www.openml.org/api/v1/json/data/{}"
@@ -38,8 +37,6 @@ def openml_rows(number: int, table: bool, folder: Path) -> Iterator[tuple[Any, A
     """
     from sklearn.datasets import fetch_openml
 
-    if table:
-        need_pandas(f"Reading OpenML {number}")
     fetch_ahead(number, folder)
     # The other parser, pandas, is faster, but some of its versions take the classes 1 and 2 for
     # numbers, on which scikit-learn fails.

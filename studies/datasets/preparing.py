@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
 from angcal._typing import Floats, Matrix
 from angcal.pools import Moments
-from studies.datasets.reading import need_pandas
 from studies.datasets.spec import DatePart, Dates, Preparation
 
 # What rounding leaves of the deviation of a constant column, as a share of its root mean square. In
@@ -70,7 +70,6 @@ def standardised(values: Matrix, deviation: Floats) -> Matrix:
 
 
 def _of_table(table: Any, how: Preparation) -> Columns:
-    pd = need_pandas("Preparing a table")
     table = table.drop(columns=[name for name in how.drop if name in table.columns])
     blocks = []
     for name in table.columns:
@@ -115,7 +114,6 @@ def _written(level: Any) -> str:
 
 
 def _calendar(column: Any, dates: Dates) -> list[Columns]:
-    pd = need_pandas("Reading dates")
     times = pd.to_datetime(column, format=dates.format)
     return [
         _levels(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -35,17 +36,6 @@ class Raw:
 
     rows: Any
     labels: NDArray[Any] | None
-
-
-def need_pandas(purpose: str) -> Any:
-    """The module pandas, or a sentence that says how to get it."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            f"{purpose} needs pandas. Install it with the extra 'cli': pip install 'angcal[cli]'."
-        ) from error
-    return pd
 
 
 def read(path: Path, label: str | None) -> Raw:
@@ -82,7 +72,6 @@ def _read_matrix(path: Path) -> Raw:
 
 
 def _read_table(path: Path, label: str | None) -> Raw:
-    pd = need_pandas(f"Reading {path.name}")
     table = pd.read_csv(path, na_values=MISSING_CELLS, low_memory=False)
     if label is None:
         return Raw(table, None)

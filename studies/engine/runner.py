@@ -9,10 +9,12 @@ from typing import Any
 
 import joblib
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from studies.engine.experiment import Experiment, Frames, Tables, Trial
 from studies.engine.store import Store
+from studies.progress import Bar
 
 
 def trial_generator(seed: int, *labels: Any) -> np.random.Generator:
@@ -60,7 +62,7 @@ def run_experiment(
             for index in pending
         )
         within_reach = len(trials) - len(undone) + len(pending)
-        with _progress(experiment.name, within_reach, len(pending)) as bar:
+        with Bar(experiment.name, within_reach, within_reach - len(pending)) as bar:
             for index, tables in work:
                 store.add(index, tables)
                 bar.update()
@@ -73,25 +75,8 @@ def _run_one(run: Any, settings: Any, trial: Trial, index: int) -> tuple[int, Ta
         return index, run(settings, trial)
 
 
-def _progress(name: str, total: int, pending: int) -> Any:
-    """A bar with the time left, on a terminal only."""
-    from tqdm import tqdm
-
-    return tqdm(
-        total=total,
-        initial=total - pending,
-        desc=name,
-        unit="trial",
-        disable=None,
-        smoothing=0.05,
-        dynamic_ncols=True,
-    )
-
-
 def read_tables(experiment: Experiment, settings: Any, folder: Path) -> Frames:
     """The finished tables as data frames."""
-    import pandas as pd
-
     store = Store(folder, experiment, settings)
     return {
         table: pd.read_csv(store.path(table), keep_default_na=False, na_values=["nan"])

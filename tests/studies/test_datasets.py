@@ -1,7 +1,6 @@
 import dataclasses
 import gzip
 import os
-import sys
 import textwrap
 
 import numpy as np
@@ -269,12 +268,6 @@ def test_labels_of_another_length_are_refused(tmp_path):
     np.savez(tmp_path / "madelon.npz", X=np.eye(3), y=[1, -1])
     with pytest.raises(DatasetFileError, match="3 rows"):
         load("madelon", folder=tmp_path)
-
-
-def test_a_table_without_pandas_names_the_extra(toy, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"angcal\[cli\]"):
-        load("toy", folder=tmp_path)
 
 
 # -- the real files --------------------------------------------------------------------------------

@@ -235,8 +235,7 @@ def test_openml_from_end_to_end_with_a_broken_connection(server, cache):
     assert found.X.shape == (8000, 2)
     assert_array_equal(found.X[:4], [[1.5, 2], [2.5, 7], [3.5, 7], [0.5, 9]])
     assert_array_equal(found.y[:4], [0, 1, 1, 0])
-    data = [asked for path, asked in server.asked if path == "/data/toy.arff"]
-    assert data == [None, "bytes=5000-"]
+    assert server.asked.count("/data/toy.arff") == 2
     assert names(cache) == [".lock", "madelon-openml-1485.npz", "madelon-openml-1485.npz.sha256"]
     assert not (cache / "openml").exists()
 
