@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import matplotlib as mpl
 
 from angcal.arguments import seed
 from angcal.files import sweep, write_text
@@ -19,8 +20,7 @@ from studies.engine.figures import RC, save_figure
 from studies.engine.runner import read_tables, run_experiment
 from studies.engine.store import StoreError, UnfinishedError
 
-DONE, FAILED, WRONG_USAGE, PACKAGE_MISSING, INTERRUPTED = 0, 1, 2, 3, 130
-PACKAGES = ("matplotlib", "pandas", "pooch", "rich", "tabulate")
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
 
 
 def say(message: str) -> None:
@@ -38,7 +38,6 @@ def add_run_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         Folder of the study's files in ``studies/results``.
     """
     parser.set_defaults(folder=name)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--quick", action="store_true", help="a smaller version of everything, in minutes"
     )
@@ -94,19 +93,6 @@ def present_among(here: Collection[str], names: Sequence[str], note: str) -> set
     if absent:
         say(note.format(", ".join(absent)))
     return set(names) - set(absent)
-
-
-def lacks_packages(command: str) -> bool:
-    """Whether packages that every run needs are missing; says which, and what to do."""
-    missing = _missing_packages()
-    if missing:
-        needed = " and ".join(missing)
-        say(f"studies {command} needs {needed}; run: pip install -e '.[study]'")
-    return bool(missing)
-
-
-def _missing_packages() -> list[str]:
-    return [name for name in PACKAGES if find_spec(name) is None]
 
 
 def carry_out(
@@ -177,8 +163,6 @@ def run_and_present(
 
 def present(result: Result, settings: Any, folder: Path) -> str:
     """Write picture and summary of a result from its CSV files; returns what to print."""
-    import matplotlib as mpl
-
     for suffix in ("md", "png", "svg"):
         sweep(folder, f"{result.name}.{suffix}")
     frames = read_tables(result.experiment, settings, folder)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from angcal.displays import STYLES
 from angcal.files import write_text, written
 
@@ -42,8 +44,6 @@ RC = {
 
 def new_figure(width: float, height: float) -> Any:
     """A figure that no global state knows of, laid out without overlaps."""
-    from matplotlib.figure import Figure
-
     return Figure(figsize=(width, height), layout="constrained")
 
 

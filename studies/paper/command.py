@@ -9,18 +9,17 @@ from studies.datasets import obtainable
 from studies.engine.command import (
     DONE,
     FAILED,
-    PACKAGE_MISSING,
     WRONG_USAGE,
     add_datasets_argument,
     add_run_arguments,
     carry_out,
     folder_of,
     known_datasets,
-    lacks_packages,
     present_among,
     say,
 )
 from studies.engine.experiment import Result, Trial
+from studies.paper.catalogue import RESULTS
 
 DESCRIPTION = """\
 Re-run the experiments of Li & Sur (NeurIPS 2025) from a seed: rows to CSV files, pictures and
@@ -42,10 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("reproduce"):
-        return PACKAGE_MISSING
-    from studies.paper.catalogue import RESULTS
-
     if options.list:
         width = max(map(len, RESULTS))
         print("\n".join(f"{name:<{width}}  {result.title}" for name, result in RESULTS.items()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
@@ -20,9 +21,6 @@ from studies.engine.tables import (
 )
 from studies.paper.draws import DRAWS, Settings
 from studies.paper.setting import PROBIT_UNIT
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # What the paper prints (its section "Simulations").
 PAPER_INNER, PAPER_INNER_ESTIMATE = 0.4526, 0.4356

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from angcal._typing import Floats
 from angcal.displays import STYLES
@@ -19,10 +21,6 @@ from studies.engine.tables import (
     with_error,
     yes_or_no,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 SMALL_BIAS = 0.05
 """A bias of ĉ below this is small beside the spread of ĉ over draws of this size."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from angcal._typing import Floats
@@ -40,10 +42,6 @@ from studies.paper.panels import (
     platt_link,
 )
 from studies.paper.setting import PAPER_LINKS
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 CONFIDENCE = 0.95
 SPARSE = 20

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from angcal._typing import Floats
@@ -41,9 +42,6 @@ from studies.paper.setting import (
     FittedDraw,
     population_platt,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Curve = Callable[[Floats], Floats]
 Rows = list[dict[str, Cell]]

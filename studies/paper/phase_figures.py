@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 
 from angcal._typing import Floats
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
 from studies.paper.phase import METHODS, PHASE, ROUTES, PhaseSettings
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 CLEAR = 2.0
 """Standard errors of a paired difference beyond which it counts."""
@@ -315,8 +314,6 @@ def _confidence_line(ax: Axes, frames: Frames, settings: PhaseSettings) -> None:
 
 def draw_diagram(frames: Frames, settings: PhaseSettings) -> Figure:
     """Mean ECE over n/d and λ, one map per method, all on one logarithmic scale."""
-    from matplotlib.colors import LogNorm
-
     means = cell_means(by_method(frames, "ece"))
     shown = means[list(PANELS)].to_numpy()
     low, high = float(shown.min()), float(shown.max())
@@ -357,8 +354,6 @@ def draw_winners(frames: Frames, settings: PhaseSettings) -> Figure:
 
 
 def _draw_win(ax: Axes, win: Win, mark: str, settings: PhaseSettings) -> None:
-    from matplotlib.patches import Rectangle
-
     x, y = settings.n_per_d.index(win.cell[0]), settings.ridges.index(win.cell[1])
     ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=FILLS[mark], ec="white", linewidth=0.8))
     size, weight, colour = (9.5, "bold", "black") if win.clear else (7, "normal", "#222222")
@@ -366,8 +361,6 @@ def _draw_win(ax: Axes, win: Win, mark: str, settings: PhaseSettings) -> None:
 
 
 def _explain_letters(figure: Figure) -> None:
-    from matplotlib.patches import Patch
-
     pairs = [pair for letters in CONTENDERS.values() for pair in letters.items()]
     handles = []
     for mark, fill in FILLS.items():

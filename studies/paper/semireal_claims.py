@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
@@ -26,9 +27,6 @@ from studies.paper.semireal_tables import (
     noise_floors,
     per_split,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 METRICS = {
     "error": "E∣p − F∣",
@@ -53,8 +51,6 @@ Claim = tuple[str, str, float, bool]
 
 def overall(every: Sequence[Frames]) -> str:
     """The claims over all runnable datasets, and where they fail."""
-    import pandas as pd
-
     frames = {key: pd.concat([part[key] for part in every]) for key in every[0]}
     values = {metric: means(frames, metric) for metric in METRICS}
     cosines = cosine_errors(frames)

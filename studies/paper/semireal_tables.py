@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames, Result
@@ -29,10 +30,6 @@ from studies.paper.semireal import (
     TABLES,
 )
 from studies.paper.semireal_split import SemirealSettings
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 PLATT_FEW, PLATT_MANY = f"Platt {FEW}", f"Platt {MANY}"
 # Marker and colour of each method in the grids.
@@ -71,8 +68,6 @@ def means(frames: Frames, metric: str) -> pd.DataFrame:
 
 def cosine_errors(frames: Frames) -> pd.DataFrame:
     """RMSE of the cosine by each route, with n: a row per dataset."""
-    import pandas as pd
-
     rows = {}
     for name, group in frames["angles"].groupby("dataset", sort=False):
         errors = {

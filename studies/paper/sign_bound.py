@@ -9,9 +9,12 @@ The paper gives no κ; Chernoff's P(Σ H ≤ 0) ≤ (min_t E e^(−tH))^n_ho pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm as normal
@@ -24,11 +27,6 @@ from studies.engine.figures import FULL_WIDTH, letter, new_figure
 from studies.engine.runner import trial_generator
 from studies.engine.tables import HEADER, NOTHING, exact_interval, markdown, yes_or_no
 from studies.paper.setting import PAPER_LINKS
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 NAME = "sign-bound"
 SIGN_LINKS: dict[str, Link] = {"sigmoid(3t+1)": PAPER_LINKS["sigmoid"], "sigmoid(3t)": Logit(3.0)}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
@@ -33,11 +38,6 @@ from studies.paper.theorems import (
     excesses,
     slope,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ESTIMATED = ("angular, observable", "angular, leave-one-out", "angular, both")
 """The predictors that Theorem 1 speaks of: link known, angle estimated."""
@@ -234,9 +234,6 @@ def _draw_delta(ax: Axes, delta: pd.DataFrame, first: pd.DataFrame, method: str)
 
 def _delta_legend(ax: Axes) -> tuple[list[Any], list[str]]:
     """Handles without a method's colour, as the six panels have one each."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     handles, labels = ax.get_legend_handles_labels()
     neutral = {"10–90 %": Patch(color="0.8"), "median of the draws": Line2D([], [], color="0.35")}
     return [

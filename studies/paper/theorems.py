@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit, ndtri
 from scipy.stats import norm as normal
 
@@ -27,9 +28,6 @@ from studies.engine.experiment import Experiment, Row, Tables, Trial
 from studies.engine.runner import trial_generator
 from studies.engine.tables import mean_and_error
 from studies.paper.setting import PAPER_LINKS, FittedDraw
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Curve = Callable[[Floats], Floats]
 Scalar = Callable[[Floats], Floats]

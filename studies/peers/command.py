@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from studies.engine.command import (
     FAILED,
-    PACKAGE_MISSING,
     WRONG_USAGE,
     add_datasets_argument,
     add_run_arguments,
@@ -15,7 +14,6 @@ from studies.engine.command import (
     carry_out,
     folder_of,
     known_datasets,
-    lacks_packages,
     present_among,
     say,
 )
@@ -54,8 +52,6 @@ def add_real_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute_real(options: argparse.Namespace) -> int:
     """``studies benchmark real``; returns the exit code."""
-    if lacks_packages("benchmark"):
-        return PACKAGE_MISSING
     from studies.peers.real import FULL, QUICK
     from studies.peers.real_figures import LOSSES, RANKS
 
@@ -84,8 +80,6 @@ def add_several_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute_several(options: argparse.Namespace) -> int:
     """``studies benchmark several``: simulated tasks, and the real ones that are here."""
-    if lacks_packages("benchmark"):
-        return PACKAGE_MISSING
     from studies.peers.several import FULL, QUICK
     from studies.peers.several_tables import SEVERAL_RESULT
 
@@ -110,8 +104,6 @@ def add_curves_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute_curves(options: argparse.Namespace) -> int:
     """``studies benchmark curves``; returns the exit code."""
-    if lacks_packages("benchmark"):
-        return PACKAGE_MISSING
     from studies.peers.curves import DESIGNS, LABELLED, QUICK, run
 
     named = QUICK.datasets if options.quick else tuple(dict.fromkeys((*LABELLED, *DESIGNS)))

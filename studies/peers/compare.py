@@ -19,16 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
 
 from studies.engine.experiment import Frames
 from studies.engine.store import UnfinishedError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CELL = ["dataset", "ratio"]
 CLEAR = 2.0

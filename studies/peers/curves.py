@@ -21,6 +21,7 @@ from scipy.special import logit
 
 from angcal import AngularLogisticRegressionCV, Logit
 from angcal._typing import Floats
+from angcal.baselines import PlattScaling
 from angcal.calibration import Calibration, Options, calibrate
 from angcal.covariance import ScoreScale
 from angcal.files import write_text
@@ -164,8 +165,6 @@ def run_truth(settings: Settings, trial: Trial) -> Tables:
 
 
 def _platt() -> Any:
-    from angcal.baselines import PlattScaling
-
     return PlattScaling()
 
 

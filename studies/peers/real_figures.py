@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
@@ -22,11 +26,6 @@ from studies.peers.peers import METHODS
 from studies.peers.real import REAL, RealSettings
 from studies.peers.real_losses import complete, excess, summarise_losses
 from studies.peers.real_tables import summarise_ranks, where_costly
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 OWN = (TUNED, DEFAULT)
 # Few enough lines in each to be told apart without colour; angcal's two are in all of them.
@@ -198,8 +197,6 @@ def _critical_bar(ax: Axes, best: float, length: float) -> None:
 
 
 def _explain_families(ax: Axes) -> None:
-    from matplotlib.lines import Line2D
-
     handles = [
         Line2D([], [], color=colour, marker=marker, linestyle="", label=label)
         for label, (colour, marker, _) in FAMILIES.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
@@ -11,9 +11,6 @@ from studies.peers.compare import CLEAR, by_method, cell_means, everywhere, gaps
 from studies.peers.methods import COARSE, TUNED
 from studies.peers.real import LABELLED, OWN_NAMES, SELDOM, RealSettings
 from studies.peers.real_tables import coverage, listed, where_costly
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def excess(means: pd.DataFrame) -> pd.DataFrame:

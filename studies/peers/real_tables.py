@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from studies.engine.experiment import Frames
 from studies.engine.tables import markdown, yes_or_no
@@ -22,9 +23,6 @@ from studies.peers.compare import (
 from studies.peers.methods import COARSE, DEFAULT, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import OWN_NAMES, RealSettings, trials
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RANKED = {
     "log_loss": "log-loss",

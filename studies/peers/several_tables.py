@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, new_figure
 from studies.engine.tables import markdown, with_error
 from studies.peers.several import OURS, SEVERAL, SeveralSettings
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 CELL = ["task", "n", "C"]
 # How much worse than the best peer angcal may be on real data.
@@ -32,8 +28,6 @@ TITLES = {
 
 def joined(frames: Frames) -> pd.DataFrame:
     """Rows with their trial's task, n, C and split."""
-    import pandas as pd
-
     splits = frames["splits"].set_index("trial")[[*CELL, "split", "d", "classes"]]
     rows = frames[""].join(splits, on="trial")
     rows["divergence"] = pd.to_numeric(rows["divergence"], errors="coerce")
@@ -47,8 +41,6 @@ def cell_table(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
     """Log-loss of angcal and of the best peer of each cell, and their paired difference."""
-    import pandas as pd
-
     means = cell_table(rows, "log_loss")
     peers = [name for name in means if name != OURS]
     by_split = rows.pivot_table(

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from studies.engine.command import DONE, FAILED, PACKAGE_MISSING, lacks_packages, say
+from studies.engine.command import DONE, FAILED, say
 
 DESCRIPTION = """\
 Time fits, predictions and penalty paths beside those of scikit-learn, and take their memory: a
@@ -19,7 +19,6 @@ PARTS = ("floor", "fit", "predict", "memory", "growth", "path", "draws")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``studies benchmark speed``."""
     parser.description = DESCRIPTION
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--full", action="store_true", help="everything, not a selection")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[], help="these parts")
     parser.add_argument("--out", type=Path, help="folder of the CSV files")
@@ -32,8 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("benchmark"):
-        return PACKAGE_MISSING
     from studies.speed.cases import FULL, QUICK
     from studies.speed.plot import present
     from studies.speed.run import forget, run

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import os
 import platform
@@ -187,8 +188,6 @@ def write(rows: list[dict[str, object]], options: argparse.Namespace) -> None:
 
 
 def _csv(rows: list[dict[str, object]]) -> str:
-    import io
-
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()

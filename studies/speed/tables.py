@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from studies import RESULTS
+from studies.engine.tables import markdown
+from studies.speed import contenders
 from studies.speed.cases import CATEGORIES
-from studies.speed.contenders import (
-    BASE,
-    BASE_AT_REST,
-    CROSS_FITTED,
-    CROSS_FITTED_ONE,
-    OUR_PART,
-    OURS,
-    OURS_EXACT,
-)
+from studies.speed.contenders import BASE, CROSS_FITTED, CROSS_FITTED_ONE, OURS, OURS_EXACT
 from studies.speed.floor import base_passes, exact_operations
-from studies.speed.gpu_table import gpu_table
 from studies.speed.stages import STAGES
 from studies.speed.store import MACHINE
-from studies.speed.text import mark, markdown, seconds
 
 # What the page holds each figure against.
 FIT_BAR, CROSS_FITTED_BAR, PREDICT_BAR, MEMORY_BAR, GROWTH_BAR = 2.0, 0.5, 1.15, 0.5, 1.1
@@ -32,6 +26,42 @@ ACCURACY_BAR = 0.1
 PATH_BAR = 20.0
 LARGE = 10**7
 SINGLE, DOUBLE, INDEX = 4, 8, 4
+GPU_FOLDER = RESULTS / "gpu"
+GPU_SECONDS_BARS, GPU_FLOOR_BAR = {(100_000, 8192): 0.1, (100_000, 100_000): 1.0}, 1.5
+# Largest memory in all, and the largest gap of the cosine to double precision on the CPU.
+GPU_MEMORY_BAR, GPU_GAP_BAR = 100.0, 1e-3
+# The files of the GPU have five digits.
+SMALLEST_GAP = 1e-5
+
+Columns = Mapping[str, Callable[[Any], str]]
+"""Header of each column, and its cell for a row."""
+
+
+def listing(rows: Iterable[Any], columns: Columns) -> str:
+    """A table with one line per row."""
+    return (
+        markdown(list(columns), [[cell(row) for cell in columns.values()] for row in rows]) + "\n"
+    )
+
+
+def verdict(value: float, bar: float) -> str:
+    """Whether the value keeps below the bar."""
+    return "met" if value <= bar else "**missed**"
+
+
+def mark(value: float, bar: float) -> str:
+    """The value, and whether it keeps below the bar."""
+    return f"{value:.2f} {verdict(value, bar)}"
+
+
+def seconds(value: float) -> str:
+    """Three digits, or nothing where there is nothing."""
+    return "" if np.isnan(value) else f"{value:.3g}"
+
+
+def shown(value: float, form: str) -> str:
+    """The value in a format, or nothing where there is nothing."""
+    return "" if np.isnan(value) else format(value, form)
 
 
 def load(folder: Path, part: str) -> pd.DataFrame:
@@ -70,48 +100,39 @@ def machine_table(folder: Path) -> str:
 
 def bars_table(folder: Path) -> str:
     """Ours against one fit and against cross-fitting, with the bars."""
-    table = medians(load(folder, "fit"))
-    rows = []
-    for case, wall in table.iterrows():
-        cross = wall[[CROSS_FITTED, CROSS_FITTED_ONE]]
-        rows.append(
-            [
-                str(case),
-                seconds(wall[BASE]),
-                seconds(wall[OURS]),
-                mark(wall[OURS] / wall[BASE], FIT_BAR),
-                mark(wall[OURS] / wall[BASE_AT_REST], FIT_BAR),
-                mark(wall[OURS] / cross[CROSS_FITTED], CROSS_FITTED_BAR),
-                mark(wall[OURS] / cross[CROSS_FITTED_ONE], CROSS_FITTED_BAR),
-            ]
-        )
-    columns = ["case", "one fit, s", "angular, s", "to one fit", "to one fit at rest", "to CCV"]
-    return markdown([*columns, "to CCV, one model"], rows)
+
+    def to(name: str, bar: float) -> Callable[[Any], str]:
+        return lambda wall: mark(wall[OURS] / wall[name], bar)
+
+    columns: Columns = {
+        "case": lambda wall: str(wall.name),
+        "one fit, s": lambda wall: seconds(wall[BASE]),
+        "angular, s": lambda wall: seconds(wall[OURS]),
+        "to one fit": to(BASE, FIT_BAR),
+        "to one fit at rest": to(contenders.BASE_AT_REST, FIT_BAR),
+        "to CCV": to(CROSS_FITTED, CROSS_FITTED_BAR),
+        "to CCV, one model": to(CROSS_FITTED_ONE, CROSS_FITTED_BAR),
+    }
+    return listing((wall for _, wall in medians(load(folder, "fit")).iterrows()), columns)
 
 
 def contenders_table(folder: Path) -> str:
     """Medians of wall and process seconds and the final gradient norm, for everybody."""
     fits = load(folder, "fit")
     wall, process = medians(fits), medians(fits, "process")
-    norms = fits.groupby(["case", "contender"])["gradient_norm"].first()
-    counts = fits.groupby(["case", "contender"])["repeat"].count()
-    rows = []
-    for case in wall.index:
-        for name in wall.columns[wall.loc[case].notna()]:
-            key = (case, name)
-            rows.append(
-                [
-                    str(case),
-                    str(name),
-                    seconds(wall.loc[key]),
-                    seconds(process.loc[key]),
-                    f"{wall.loc[key] / wall.loc[case, BASE]:.2f}",
-                    f"{norms[key]:.1e}",
-                    str(counts[key]),
-                ]
-            )
-    columns = ["case", "contender", "wall, s", "process, s", "to one fit", "‖∇J‖∞/n", "repeats"]
-    return markdown(columns, rows)
+    groups = fits.groupby(["case", "contender"])
+    norms, counts = groups["gradient_norm"].first(), groups["repeat"].count()
+    keys = [(case, name) for case in wall.index for name in wall.columns[wall.loc[case].notna()]]
+    columns: Columns = {
+        "case": lambda key: str(key[0]),
+        "contender": lambda key: str(key[1]),
+        "wall, s": lambda key: seconds(wall.loc[key]),
+        "process, s": lambda key: seconds(process.loc[key]),
+        "to one fit": lambda key: f"{wall.loc[key] / wall.loc[key[0], BASE]:.2f}",
+        "‖∇J‖∞/n": lambda key: f"{norms[key]:.1e}",
+        "repeats": lambda key: str(counts[key]),
+    }
+    return listing(keys, columns)
 
 
 def added_error(gap: float) -> float:
@@ -121,52 +142,56 @@ def added_error(gap: float) -> float:
 
 def accuracy_table(folder: Path) -> str:
     """Fast against exact in standard errors, and E|p−F| against the truth."""
-    accuracy = load(folder, "accuracy")
-    rows = []
-    for case, group in accuracy.groupby("case", sort=False):
-        by_name = group.set_index("contender")
-        error = by_name["error"].reindex([OURS, OURS_EXACT, CROSS_FITTED_ONE, BASE])
-        ours = by_name.loc[OURS]
-        gaps = [ours.get(name, np.nan) for name in ("cosine_gap", "curve_gap")]
-        rows.append(
-            [
-                str(case),
-                str(ours["side"]),
-                f"{ours['true_cosine']:.4f}",
-                f"{ours['cosine']:.4f} ± {ours['cosine_error']:.4f}",
-                *("" if np.isnan(gap) else f"{gap:.2f}" for gap in gaps),
-                "" if np.isnan(gaps[1]) else f"{added_error(gaps[1]):.1%}",
-                *("" if np.isnan(value) else f"{value:.4f}" for value in error),
-            ]
-        )
-    columns = ["case", "path", "true cosine", "cosine", "gap of the cosine, s.e."]
-    columns += ["gap of the curve, s.e.", "adds to the curve's error"]
-    columns += ["E∣p−F∣ angular", "exact", "CCV, one model", "LogisticRegression"]
-    return markdown(columns, rows)
+
+    def error(name: str) -> Callable[[Any], str]:
+        return lambda group: shown(group["error"].get(name, np.nan), ".4f")
+
+    def ours(column: str, form: str = "") -> Callable[[Any], str]:
+        return lambda group: shown(group[column][OURS], form) if form else group[column][OURS]
+
+    accuracy = load(folder, "accuracy").set_index("contender")
+    columns: Columns = {
+        "case": ours("case"),
+        "path": ours("side"),
+        "true cosine": ours("true_cosine", ".4f"),
+        "cosine": lambda group: f"{group['cosine'][OURS]:.4f} ± {group['cosine_error'][OURS]:.4f}",
+        "gap of the cosine, s.e.": ours("cosine_gap", ".2f"),
+        "gap of the curve, s.e.": ours("curve_gap", ".2f"),
+        "adds to the curve's error": lambda group: shown(
+            added_error(group["curve_gap"][OURS]), ".1%"
+        ),
+        "E∣p−F∣ angular": error(OURS),
+        "exact": error(OURS_EXACT),
+        "CCV, one model": error(CROSS_FITTED_ONE),
+        "LogisticRegression": error(BASE),
+    }
+    return listing((group for _, group in accuracy.groupby("case", sort=False)), columns)
 
 
 def draws_table(folder: Path) -> str:
     """What the fast path costs over many draws, in standard errors of the curve."""
-    rows = []
-    for case, group in load(folder, "draws").groupby("case", sort=False):
-        worse = (group["error"] - group["error_exact"]) / group["standard_error"]
-        gaps = group["gap"] / group["standard_error"]
-        cosine_gaps = (group["cosine"] - group["cosine_exact"]) / group["cosine_error"]
-        share = worse.std(ddof=1) / np.sqrt(len(worse))
-        rows.append(
-            [
-                str(case),
-                str(group["side"].iloc[0]),
-                str(len(group)),
-                f"{group['error'].mean():.5f}",
-                f"{group['error_exact'].mean():.5f}",
-                f"{mark(worse.mean(), ACCURACY_BAR)} (± {share:.2f})",
-                f"{np.sqrt(np.mean(gaps**2)):.2f}",
-                f"{np.sqrt(np.mean(cosine_gaps**2)):.2f}",
-            ]
-        )
-    columns = ["case", "path", "draws", "E∣p−F∣ auto", "E∣p−F∣ exact", "worse by, s.e."]
-    return markdown([*columns, "gap of the curve, s.e.", "gap of the cosine, s.e."], rows)
+
+    def worse(group: pd.DataFrame) -> str:
+        excess = (group["error"] - group["error_exact"]) / group["standard_error"]
+        return f"{mark(excess.mean(), ACCURACY_BAR)} (± {excess.sem():.2f})"
+
+    def rms(values: pd.Series) -> str:
+        return f"{np.sqrt(np.mean(values**2)):.2f}"
+
+    columns: Columns = {
+        "case": lambda group: str(group["case"].iloc[0]),
+        "path": lambda group: str(group["side"].iloc[0]),
+        "draws": lambda group: str(len(group)),
+        "E∣p−F∣ auto": lambda group: f"{group['error'].mean():.5f}",
+        "E∣p−F∣ exact": lambda group: f"{group['error_exact'].mean():.5f}",
+        "worse by, s.e.": worse,
+        "gap of the curve, s.e.": lambda group: rms(group["gap"] / group["standard_error"]),
+        "gap of the cosine, s.e.": lambda group: rms(
+            (group["cosine"] - group["cosine_exact"]) / group["cosine_error"]
+        ),
+    }
+    groups = load(folder, "draws").groupby("case", sort=False)
+    return listing((group for _, group in groups), columns)
 
 
 def floor_seconds(
@@ -199,64 +224,69 @@ def case_shape(case: str) -> tuple[int, int]:
 
 def floor_table(folder: Path) -> str:
     """For each case: what memory and matrix products allow, and the share of it achieved."""
-    floors, stages = load(folder, "floor"), load(folder, "stages")
-    rates = floors.set_index(["quantity", "dtype"])["rate"]
+    rates = load(folder, "floor").set_index(["quantity", "dtype"])["rate"]
     wall = medians(load(folder, "fit"))
-    rows = []
-    for _, stage in stages.iterrows():
-        case = str(stage["case"])
-        n, d = case_shape(case)
-        stored = n * CATEGORIES if "one-hot" in case else None
-        base, ours = floor_seconds(stage, lambda q, t: float(rates[q, t]), n, d, stored)
-        rows.append(
-            [
-                case,
-                str(stage["side"]),
-                str(base_passes(int(stage["iterations"]))),
-                str(int(stage["passes"])) if stage["side"] == "randomised" else "",
-                seconds(base),
-                f"{base / wall.loc[case, BASE]:.0%}",
-                seconds(ours),
-                f"{ours / wall.loc[case, OUR_PART]:.0%}",
-            ]
-        )
-    columns = ["case", "path", "passes of the fit", "our passes", "floor of the fit, s"]
-    columns += ["achieved", "floor of our part, s", "achieved by our part"]
-    return markdown(columns, rows)
+
+    def floors(stage: pd.Series) -> tuple[float, float]:
+        n, d = case_shape(stage["case"])
+        stored = n * CATEGORIES if "one-hot" in stage["case"] else None
+        return floor_seconds(stage, lambda q, t: float(rates[q, t]), n, d, stored)
+
+    def achieved(which: int, name: str) -> Callable[[Any], str]:
+        return lambda stage: f"{floors(stage)[which] / wall.loc[stage['case'], name]:.0%}"
+
+    sampled = "randomised"
+    columns: Columns = {
+        "case": lambda stage: stage["case"],
+        "path": lambda stage: stage["side"],
+        "passes of the fit": lambda stage: str(base_passes(int(stage["iterations"]))),
+        "our passes": lambda stage: str(int(stage["passes"])) if stage["side"] == sampled else "",
+        "floor of the fit, s": lambda stage: seconds(floors(stage)[0]),
+        "achieved": achieved(0, BASE),
+        "floor of our part, s": lambda stage: seconds(floors(stage)[1]),
+        "achieved by our part": achieved(1, contenders.OUR_PART),
+    }
+    return listing((stage for _, stage in load(folder, "stages").iterrows()), columns)
 
 
 def rates_table(folder: Path) -> str:
     """Measured rates of memory and of matrix products."""
-    rows = load(folder, "floor")
-    return markdown(
-        ["operation", "precision", "rate"],
-        [[r.quantity, r.dtype, f"{r.rate:.1f} {r.unit}"] for r in rows.itertuples()],
-    )
+    columns: Columns = {
+        "operation": lambda row: row.quantity,
+        "precision": lambda row: row.dtype,
+        "rate": lambda row: f"{row.rate:.1f} {row.unit}",
+    }
+    return listing(load(folder, "floor").itertuples(), columns)
 
 
 def stages_table(folder: Path) -> str:
     """Where a fit's time goes, as shares of one fit under the profiler."""
-    rows = []
-    for _, stage in load(folder, "stages").iterrows():
-        shares = [f"{stage[name] / stage['total']:.0%}" for name in STAGES]
-        rows.append([str(stage["case"]), seconds(stage["total"]), *shares])
-    return markdown(["case", "total, s", *STAGES], rows)
+
+    def share(name: str) -> Callable[[Any], str]:
+        return lambda stage: f"{stage[name] / stage['total']:.0%}"
+
+    columns: Columns = {
+        "case": lambda stage: stage["case"],
+        "total, s": lambda stage: seconds(stage["total"]),
+        **{name: share(name) for name in STAGES},
+    }
+    return listing((stage for _, stage in load(folder, "stages").iterrows()), columns)
 
 
 def predict_table(folder: Path) -> str:
     """predict_proba against LogisticRegression's."""
-    predictions = load(folder, "predict")
-    table = medians(predictions)
-    gaps = predictions.dropna(subset=["table_gap"]).groupby("case")["table_gap"].max()
-    sizes = predictions.groupby("case")["bytes"].first()
-    rows = []
-    for case, wall in table.iterrows():
-        rate = sizes[case] / wall[OURS] / 1e9
-        ratio = mark(wall[OURS] / wall[BASE], PREDICT_BAR)
-        row = [seconds(wall[BASE]), seconds(wall[OURS]), ratio, f"{rate:.1f}", f"{gaps[case]:.1e}"]
-        rows.append([str(case), *row])
-    columns = ["case", "LogisticRegression, s", "angular, s", "ratio", "angular, GB/s"]
-    return markdown([*columns, "largest error of the table"], rows)
+    rows = load(folder, "predict")
+    gaps = rows.dropna(subset=["table_gap"]).groupby("case")["table_gap"].max()
+    sizes = rows.groupby("case")["bytes"].first()
+    columns: Columns = {
+        "case": lambda wall: str(wall.name),
+        "LogisticRegression, s": lambda wall: seconds(wall[BASE]),
+        "angular, s": lambda wall: seconds(wall[OURS]),
+        "ratio": lambda wall: mark(wall[OURS] / wall[BASE], PREDICT_BAR),
+        "angular, GB/s": lambda wall: f"{sizes[wall.name] / wall[OURS] / 1e9:.1f}",
+        "largest error of the table": lambda wall: f"{gaps[wall.name]:.1e}",
+    }
+    return listing((wall for _, wall in medians(rows).iterrows()), columns)
 
 
 def memory_allowance(row: pd.Series) -> float:
@@ -267,21 +297,21 @@ def memory_allowance(row: pd.Series) -> float:
 
 def memory_table(folder: Path) -> str:
     """Extra memory at the peak, in MB and against the bar."""
-    rows = []
-    for _, row in load(folder, "memory").fillna({"side": ""}).iterrows():
+
+    def to_the_bar(row: pd.Series) -> str:
         ours = row["contender"] != BASE
-        rows.append(
-            [
-                str(row["case"]),
-                str(row["contender"]),
-                f"{row['bytes'] / 1e6:.0f}",
-                f"{row['extra'] / 1e6:.0f}",
-                f"{row['extra'] / row['bytes']:.2f}",
-                mark(row["extra"] / memory_allowance(row), 1.0) if ours else "",
-            ]
-        )
-    columns = ["case", "what", "X, MB", "extra, MB", "extra to X", "extra to the bar"]
-    return markdown(columns, rows)
+        return mark(row["extra"] / memory_allowance(row), 1.0) if ours else ""
+
+    columns: Columns = {
+        "case": lambda row: row["case"],
+        "what": lambda row: row["contender"],
+        "X, MB": lambda row: f"{row['bytes'] / 1e6:.0f}",
+        "extra, MB": lambda row: f"{row['extra'] / 1e6:.0f}",
+        "extra to X": lambda row: f"{row['extra'] / row['bytes']:.2f}",
+        "extra to the bar": to_the_bar,
+    }
+    rows = load(folder, "memory").fillna({"side": ""}).iterrows()
+    return listing((row for _, row in rows), columns)
 
 
 def growth_slopes(growth: pd.DataFrame) -> pd.DataFrame:
@@ -304,38 +334,72 @@ def growth_slopes(growth: pd.DataFrame) -> pd.DataFrame:
 
 def growth_table(folder: Path) -> str:
     """Slopes of time against n·d on log axes."""
-    rows = []
-    for row in growth_slopes(load(folder, "growth")).itertuples():
-        bar = mark if row.contender != BASE else (lambda value, _: f"{value:.2f}")
-        both = ["" if np.isnan(v) else bar(v, GROWTH_BAR) for v in (row.slope, row.large)]
-        largest = [f"{row.entries:.1e}", seconds(row.seconds)]
-        rows.append([row.penalty, row.contender, *both, *largest])
-    columns = ["penalty", "contender", "slope", "slope from 10⁷ entries"]
-    return markdown([*columns, "largest n·d", "seconds there"], rows)
+
+    def judged(row: Any, value: float) -> str:
+        if np.isnan(value) or row.contender == BASE:
+            return shown(value, ".2f")
+        return mark(value, GROWTH_BAR)
+
+    columns: Columns = {
+        "penalty": lambda row: row.penalty,
+        "contender": lambda row: row.contender,
+        "slope": lambda row: judged(row, row.slope),
+        "slope from 10⁷ entries": lambda row: judged(row, row.large),
+        "largest n·d": lambda row: f"{row.entries:.1e}",
+        "seconds there": lambda row: seconds(row.seconds),
+    }
+    return listing(growth_slopes(load(folder, "growth")).itertuples(), columns)
 
 
 def path_table(folder: Path) -> str:
     """Tuning and calibrating against the nested route, and the difference in held-out log-loss."""
-    rows = []
-    for row in load(folder, "path").itertuples():
-        verdict = "met" if row.ratio >= PATH_BAR else "**missed**"
-        worse = row.difference > 2.0 * row.difference_se
-        rows.append(
-            [
-                str(row.problem),
-                str(row.peer),
-                str(row.draws),
-                f"{row.angcal_ms:.0f}",
-                f"{row.nested_ms:.0f}",
-                f"{row.ratio:.1f} {verdict}",
-                f"{row.angcal_log_loss:.4f}",
-                f"{row.nested_log_loss:.4f}",
-                f"{row.difference:+.4f} ± {row.difference_se:.4f} "
-                f"{'**missed**' if worse else 'met'}",
-            ]
-        )
-    columns = ["problem", "peer picks C by", "draws", "angcal, ms", "nested, ms", "times faster"]
-    return markdown([*columns, "log-loss", "nested's", "difference"], rows)
+    columns: Columns = {
+        "problem": lambda row: row.problem,
+        "peer picks C by": lambda row: row.peer,
+        "draws": lambda row: str(row.draws),
+        "angcal, ms": lambda row: f"{row.angcal_ms:.0f}",
+        "nested, ms": lambda row: f"{row.nested_ms:.0f}",
+        "times faster": lambda row: f"{row.ratio:.1f} {verdict(PATH_BAR, row.ratio)}",
+        "log-loss": lambda row: f"{row.angcal_log_loss:.4f}",
+        "nested's": lambda row: f"{row.nested_log_loss:.4f}",
+        "difference": lambda row: (
+            f"{row.difference:+.4f} ± {row.difference_se:.4f} "
+            f"{verdict(row.difference, 2.0 * row.difference_se)}"
+        ),
+    }
+    return listing(load(folder, "path").itertuples(), columns)
+
+
+def gpu_table(folder: Path) -> str:
+    """What studies/speed/gpu.py has left: seconds, passes, floor and agreement with the CPU."""
+    about = json.loads((GPU_FOLDER / "results.json").read_text(encoding="utf-8"))
+
+    def gap(row: Any) -> str:
+        value = abs(row.cosine_known_link - row.cosine_host)
+        size = f"below {SMALLEST_GAP:.0e}" if value < SMALLEST_GAP else f"{value:.0e}"
+        return "" if np.isnan(value) else f"{size} {verdict(value, GPU_GAP_BAR)}"
+
+    def timed(row: Any) -> str:
+        bar = GPU_SECONDS_BARS.get((row.n, row.d))
+        return f"{row.seconds:.4f}" + ("" if bar is None else f" {verdict(row.seconds, bar)}")
+
+    columns: Columns = {
+        "case": lambda row: f"{row.n}x{row.d} {row.dtype} C={row.C:g}",
+        "seconds": timed,
+        "passes": lambda row: str(row.passes),
+        "floor, s": lambda row: f"{row.floor_seconds:.4f}",
+        "to the floor": lambda row: mark(row.over_floor, GPU_FLOOR_BAR),
+        "peak GB (X)": lambda row: (
+            f"{row.peak_GB:.1f} ({row.X_GB:.1f}) {verdict(row.peak_GB, GPU_MEMORY_BAR)}"
+        ),
+        "true cosine": lambda row: f"{row.cosine_true:.4f}",
+        "cosine, link known": lambda row: f"{row.cosine_known_link:.4f} ± {row.cosine_se:.4f}",
+        "gap to float64 on the CPU": gap,
+        "factorised": lambda row: shown(row.cosine_exact, ".4f"),
+    }
+    versions = f"{about['device']}; torch {about['torch']}, scikit-learn {about['scikit-learn']}"
+    rows = pd.read_csv(GPU_FOLDER / "results.csv").itertuples()
+    return f"{versions}; median of {about['repeats']}.\n\n{listing(rows, columns)}"
 
 
 # Table, and the CSV parts it is made of.

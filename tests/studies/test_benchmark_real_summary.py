@@ -316,6 +316,6 @@ def test_absent_datasets_are_named(capsys, monkeypatch, tmp_path):
 
 
 def test_missing_package_is_named(capsys, monkeypatch):
-    monkeypatch.setattr("studies.engine.command._missing_packages", lambda: ["pandas"])
+    monkeypatch.setattr("studies.__main__.missing_packages", lambda: ["pandas"])
     assert main(["benchmark", "real", "--quick"]) == 3
-    assert "studies benchmark needs pandas" in capsys.readouterr().err
+    assert "studies need pandas" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, capsys):
 
 
 def test_missing_package_is_named(capsys, monkeypatch):
-    monkeypatch.setattr("studies.engine.command._missing_packages", lambda: ["pandas"])
+    monkeypatch.setattr("studies.__main__.missing_packages", lambda: ["pandas"])
     assert main(["reproduce", "--list"]) == 3
     assert "pip install -e '.[study]'" in capsys.readouterr().err
 
