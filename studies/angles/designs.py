@@ -40,8 +40,7 @@ from angcal.fitting import LinearFit
 from angcal.observables import observe
 from angcal.simulation import simulate, simulate_labels
 from studies import RESULTS
-from studies.paper.paper_formula import paper_inner_product
-from studies.paper.setting import ridge_fit
+from studies.paper.setting import paper_inner_product, ridge_fit
 
 Draw = tuple[float, dict[str, Angle]]
 

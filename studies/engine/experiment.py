@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,16 @@ Tables = Mapping[str, Sequence[Row]]
 """Rows that one trial adds to each table."""
 Frames = Mapping[str, "pd.DataFrame"]
 """The finished tables, as read back from their CSV files."""
+
+
+def significant(value: Any, digits: int = 5) -> float:
+    """The value with so many significant digits: far below any spread, and less on disk."""
+    return float(f"{value:.{digits}g}")
+
+
+def grid(**levels: Iterable[Any]) -> list[Trial]:
+    """One trial for every combination of the levels, the last one changing fastest."""
+    return [dict(zip(levels, values, strict=True)) for values in product(*levels.values())]
 
 
 @dataclass(frozen=True)

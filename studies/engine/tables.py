@@ -75,9 +75,14 @@ def with_error(value: float, error: float, digits: int | None = 4) -> str:
     return with_minus(f"{value:.{digits}f} ± {spread}")
 
 
-def mean_text(values: ArrayLike) -> str:
+def mean_text(values: ArrayLike, digits: int | None = 4) -> str:
     """Mean ± standard error."""
-    return with_error(*mean_and_error(values))
+    return with_error(*mean_and_error(values), digits)
+
+
+def rmse_text(errors: ArrayLike, digits: int | None = 4) -> str:
+    """Root mean square ± standard error."""
+    return with_error(*rmse_and_error(errors), digits)
 
 
 def yes_or_no(holds: bool) -> str:

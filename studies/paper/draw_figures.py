@@ -14,9 +14,8 @@ from studies.engine.tables import (
     HEADER,
     exact_interval,
     markdown,
-    mean_and_error,
-    rmse_and_error,
-    with_error,
+    mean_text,
+    rmse_text,
     yes_or_no,
 )
 from studies.paper.draws import DRAWS, Settings
@@ -76,15 +75,15 @@ def summarise_inner(frames: Frames, settings: Settings) -> str:
         (
             "true ⟨w*, ŵ⟩_Σ",
             f"{PAPER_INNER}",
-            f"{with_error(*mean_and_error(draws.inner))}, sd {draws.inner.std():.4f}; "
+            f"{mean_text(draws.inner)}, sd {draws.inner.std():.4f}; "
             f"{where(draws.inner, PAPER_INNER)} {PAPER_INNER}",
             yes_or_no(fits),
         ),
         (
             "error of its estimate (paper's formula, γ̂ = df/(n v̂))",
             f"{gap:.4f}",
-            f"bias {with_error(*mean_and_error(errors))}, "
-            f"RMSE {with_error(*rmse_and_error(errors))}; "
+            f"bias {mean_text(errors)}, "
+            f"RMSE {rmse_text(errors)}; "
             f"{(errors.abs() <= abs(gap)).mean():.0%} of draws err by less than {abs(gap):.4f}",
             yes_or_no(tail_share(errors, gap) > FAR_OUT),
         ),
@@ -110,9 +109,9 @@ def _table_of_estimators(draws: pd.DataFrame) -> str:
         rows.append(
             (
                 name,
-                with_error(*mean_and_error(errors)),
-                with_error(*rmse_and_error(errors)),
-                with_error(*rmse_and_error(cosine)),
+                mean_text(errors),
+                rmse_text(errors),
+                rmse_text(cosine),
                 str(int(draws[column].isna().sum())),
             )
         )
@@ -208,7 +207,7 @@ def summarise_platt(frames: Frames, settings: Settings) -> str:
         f"The printed A* and B* presuppose c = {cosine:.4f}, ‖ŵ‖ = {norm:.4f} and so "
         f"⟨w*, ŵ⟩ = {inner:.4f}; the paper prints {PAPER_INNER} for that, so the numbers are not "
         f"of one draw. The limit for the sigmoid link itself, without the probit approximation, "
-        f"exceeds A* by {with_error(*mean_and_error(probit), digits=5)}: the approximation "
+        f"exceeds A* by {mean_text(probit, 5)}: the approximation "
         "explains "
         f"{probit.mean() / (PAPER_A - PAPER_A_LIMIT):.0%} of the printed difference Â − A*."
     )
@@ -219,8 +218,7 @@ def _printed_row(name: str, sample: pd.Series, printed: float) -> tuple[str, str
     return (
         name,
         f"{printed:.4f}",
-        f"{with_error(*mean_and_error(sample))}, sd {sample.std():.4f}; "
-        f"{where(sample, printed)} {printed:.4f}",
+        f"{mean_text(sample)}, sd {sample.std():.4f}; {where(sample, printed)} {printed:.4f}",
         yes_or_no(tail_share(sample, printed) > FAR_OUT),
     )
 

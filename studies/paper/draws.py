@@ -11,20 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from angcal._typing import Floats
 from angcal.angle import holdout_sign, training_sign
 from angcal.baselines import PlattScaling, platt_limit
 from angcal.covariance import Precision, precision
 from angcal.simulation import simulate
-from angcal.simulation.designs import draw_labels
-from studies.engine.experiment import Experiment, Row, Tables, Trial
+from studies.engine.experiment import Experiment, Row, Tables, Trial, grid, significant
 from studies.engine.runner import trial_generator
-from studies.paper.paper_formula import paper_inner_product
 from studies.paper.setting import (
     N_FEATURES,
     N_SAMPLES,
     PAPER_LINKS,
     FittedDraw,
+    paper_inner_product,
     population_platt,
 )
 
@@ -64,7 +62,7 @@ COLUMNS = (
 
 def trials(settings: Settings) -> list[Trial]:
     """One per training set."""
-    return [{"draw": draw} for draw in range(settings.draws)]
+    return grid(draw=range(settings.draws))
 
 
 def run(settings: Settings, trial: Trial) -> Tables:
@@ -76,12 +74,7 @@ def run(settings: Settings, trial: Trial) -> Tables:
     row |= inner_products(draw)
     row |= platt_coefficients(draw, settings.platt_labels, rng)
     row |= signs(draw, settings.sign_labels, rng)
-    return {"": [{name: rounded(value) for name, value in row.items()}]}
-
-
-def rounded(value: float) -> float:
-    """Six significant digits: far below the spread over draws, and half the size on disk."""
-    return float(f"{value:.6g}")
+    return {"": [{name: significant(value, 6) for name, value in row.items()}]}
 
 
 def inner_products(draw: FittedDraw) -> Row:
@@ -105,7 +98,7 @@ def platt_coefficients(draw: FittedDraw, n_labels: int, rng: np.random.Generator
     The limit of the paper replaces the sigmoid by a probit. The true one minimises the expected
     log-loss itself.
     """
-    scores, labels = labelled(draw, n_labels, rng)
+    scores, labels = draw.labelled(n_labels, rng)
     # scikit-learn's CalibratedClassifierCV, which the paper used, smooths the targets.
     fitted = PlattScaling(LINK, smoothed_targets=True).fit(scores, labels)
     limit = platt_limit(draw.cosine, draw.norm, LINK, approximate=True)
@@ -120,15 +113,9 @@ def platt_coefficients(draw: FittedDraw, n_labels: int, rng: np.random.Generator
     }
 
 
-def labelled(draw: FittedDraw, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Scores and labels of n fresh rows."""
-    scores, signal = draw.data.fresh_scores(draw.fit.coef, n, rng, draw.fit.intercept)
-    return scores, draw_labels(draw.data.link(signal), rng).astype(float)
-
-
 def signs(draw: FittedDraw, n_labels: int, rng: np.random.Generator) -> Row:
     """Whether the sign of ⟨w*, ŵ⟩_Σ was found, by holdout labels and by the training rows."""
-    scores, labels = labelled(draw, n_labels, rng)
+    scores, labels = draw.labelled(n_labels, rng)
     truth = 1.0 if draw.cosine >= 0 else -1.0
     ones = np.ones(len(draw.fit.labels))
     training = training_sign(draw.observables.calibration_scores, draw.fit.labels, ones)

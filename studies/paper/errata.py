@@ -24,7 +24,7 @@ from angcal.covariance import Precision, ScoreScale, precision, score_scale
 from angcal.links import Logit
 from angcal.metrics import expected_calibration_error
 from angcal.simulation import simulate
-from studies.engine.experiment import Experiment, Result, Row, Tables, Trial
+from studies.engine.experiment import Experiment, Result, Row, Tables, Trial, grid
 from studies.engine.runner import trial_generator
 from studies.paper.errata_figures import (
     draw_intercept,
@@ -32,8 +32,7 @@ from studies.paper.errata_figures import (
     summarise_intercept,
     summarise_pools,
 )
-from studies.paper.paper_formula import paper_inner_product
-from studies.paper.setting import RIDGE, FittedDraw
+from studies.paper.setting import RIDGE, FittedDraw, paper_inner_product
 
 KNOWN = float("inf")
 """The ratio m/d that stands for Σ known."""
@@ -123,7 +122,7 @@ def _angle_row(method: str, true: float, cosine: float, cut: bool = True) -> dic
 
 def pool_trials(settings: PoolSettings) -> Sequence[Trial]:
     """One trial per draw; all pools of a draw begin with the same rows."""
-    return [{"draw": draw} for draw in range(settings.draws)]
+    return grid(draw=range(settings.draws))
 
 
 def run_pools(settings: PoolSettings, trial: Trial) -> Tables:
@@ -168,11 +167,7 @@ POOLS = Experiment(
 
 def intercept_trials(settings: InterceptSettings) -> Sequence[Trial]:
     """One trial per offset and draw."""
-    return [
-        {"offset": offset, "draw": draw}
-        for offset in settings.offsets
-        for draw in range(settings.draws)
-    ]
+    return grid(offset=settings.offsets, draw=range(settings.draws))
 
 
 def run_intercept(settings: InterceptSettings, trial: Trial) -> Tables:
@@ -216,8 +211,8 @@ def calibration_of(
     refitted alone: what is wrong with u goes away with the one or with the other. ``floor`` is the
     ECE of the exactly calibrated F on the same rows: what the noise of labels causes.
     """
-    scores, labels = _fresh(draw, settings.test_rows, rng)
-    others = _fresh(draw, settings.refit_rows, rng)
+    scores, labels = draw.labelled(settings.test_rows, rng)
+    others = draw.labelled(settings.refit_rows, rng)
     both, slope = PlattScaling().fit(*others), TemperatureScaling().fit(*others)
 
     def ece(probabilities: Floats) -> float:
@@ -239,13 +234,6 @@ def shift_alone(scores: Floats, labels: Floats) -> float:
     prevalence = float(np.mean(labels))
     reach = float(np.abs(scores).max()) + abs(float(logit(prevalence))) + 1.0
     return float(brentq(lambda b: float(np.mean(expit(scores + b))) - prevalence, -reach, reach))
-
-
-def _fresh(draw: FittedDraw, rows: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Scores and labels of fresh rows."""
-    fit, data = draw.fit, draw.data
-    scores, signals = data.fresh_scores(fit.coef, rows, rng, intercept=fit.intercept)
-    return scores, (rng.random(rows) < data.link(signals)).astype(float)
 
 
 INTERCEPT = Experiment(

@@ -17,7 +17,9 @@ from studies.engine.tables import (
     HEADER,
     markdown,
     mean_and_error,
+    mean_text,
     rmse_and_error,
+    rmse_text,
     with_error,
     yes_or_no,
 )
@@ -68,20 +70,20 @@ def summarise_pools(frames: Frames, settings: Any) -> str:
         (
             "bias of ĉ by eq. (bellec), Σ known",
             "consistent",
-            with_error(*mean_and_error(known["paper"])),
+            mean_text(known["paper"]),
             yes_or_no(_is_small(known["paper"])),
         ),
         (
             f"bias of ĉ by eq. (bellec), Σ̂ from m = {ratio:g} d Gaussian rows",
             "“unstable” on real data, for its “random-matrix-theoretic assumptions”",
-            with_error(*mean_and_error(at["paper"])),
+            mean_text(at["paper"]),
             "no: it fails where they hold" if harmed else "not refuted",
         ),
         *(
             (
                 f"RMSE of ĉ, {label}, m = {ratio:g} d",
                 "—",
-                with_error(*rmse_and_error(at[name])),
+                rmse_text(at[name]),
                 "—",
             )
             for name, (label, _) in POOL_METHODS.items()
@@ -89,7 +91,7 @@ def summarise_pools(frames: Frames, settings: Any) -> str:
         (
             "RMSE of ĉ, angcal, observable angle, Σ known",
             "—",
-            with_error(*rmse_and_error(known["angular, observable"])),
+            rmse_text(known["angular, observable"]),
             "—",
         ),
     ]
@@ -122,7 +124,7 @@ def _by_ratio(table: pd.DataFrame, settings: Any) -> str:
 def _bias_cell(frame: pd.DataFrame) -> str:
     if frame.empty:
         return "—"
-    return with_error(*mean_and_error(_errors(frame)), 3) + _gave_up(frame)
+    return mean_text(_errors(frame), 3) + _gave_up(frame)
 
 
 def _gave_up(frame: pd.DataFrame) -> str:
@@ -270,7 +272,7 @@ def _angle_lines(table: pd.DataFrame, settings: Any) -> list[Sequence[str]]:
 
 def _cause_lines(fit: pd.DataFrame, offset: float) -> list[Sequence[str]]:
     def cell(column: str) -> str:
-        return with_error(*mean_and_error(fit[column]))
+        return mean_text(fit[column])
 
     poorly = np.mean(fit["ece"]) > POOR * np.mean(fit["floor"])
     return [
@@ -294,7 +296,7 @@ def _by_fit(calibration: pd.DataFrame, settings: Any) -> str:
     for fit, label in _fits(settings).items():
         for offset in settings.offsets:
             chosen = _calibration(calibration, fit, offset)
-            cells = [with_error(*mean_and_error(chosen[column]), 3) for column in columns]
+            cells = [mean_text(chosen[column], 3) for column in columns]
             rows.append([label, f"{offset:g}", *cells])
     return markdown(["fit", "b", *names], rows)
 
@@ -317,7 +319,7 @@ def _explanation(calibration: pd.DataFrame, settings: Any, offset: float) -> str
     second = (
         f"At b = {offset:g} a shift alone removes {lost['shift']:.0%} of what the ECE of the fit "
         f"without intercept has beyond that of F, and a slope alone {lost['slope']:.0%}: {cause} "
-        f"causes most of it, at a slope of {with_error(*mean_and_error(fit['slope']), 3)} where 1 "
+        f"causes most of it, at a slope of {mean_text(fit['slope'], 3)} where 1 "
         "is neither over- nor underconfident."
     )
     return f"{first} {second}"

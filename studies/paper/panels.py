@@ -30,7 +30,7 @@ from angcal.metrics import (
 )
 from angcal.prediction import angular_probability
 from angcal.simulation import AutoregressiveCovariance, Covariance, GivenCovariance, simulate
-from studies.engine.experiment import Cell, Experiment, Frames, Tables, Trial
+from studies.engine.experiment import Cell, Experiment, Frames, Tables, Trial, grid
 from studies.engine.runner import trial_generator
 from studies.paper.setting import (
     N_FEATURES,
@@ -115,7 +115,7 @@ def _covariance(design: str, d: int) -> Covariance:
 
 
 def _trials(settings: PanelSettings) -> list[Trial]:
-    return [{"link": k, "draw": i} for k in settings.links for i in range(settings.n_draws)]
+    return grid(link=settings.links, draw=range(settings.n_draws))
 
 
 def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
@@ -130,8 +130,8 @@ def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
         random_state=rng,
     )
     fitted = FittedDraw.of(data, settings.ridge)
-    holdout = _fresh(fitted, max(settings.holdout_sizes), rng)
-    test = _fresh(fitted, settings.n_test, rng)
+    holdout = fitted.labelled(max(settings.holdout_sizes), rng)
+    test = fitted.labelled(settings.n_test, rng)
     cosines = {
         "cosine": fitted.cosine,
         "cosine_observable": fitted.calibrated("observable").angle.cosine,
@@ -149,13 +149,6 @@ def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
     }
     labels = {"link": name, "draw": draw}
     return {table: [labels | row for row in rows] for table, rows in tables.items()}
-
-
-def _fresh(fitted: FittedDraw, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """(score, label) of n fresh rows."""
-    scores, signals = fitted.data.fresh_scores(fitted.fit.coef, n, random_state=rng)
-    labels = rng.random(n) < fitted.data.link(signals)
-    return scores, labels.astype(np.float64)
 
 
 # -- calibrators -----------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
 from angcal.prediction import tabulated_probability
 from angcal.simulation import Simulation, simulate
-from studies.engine.experiment import Cell, Experiment, Tables, Trial
+from studies.engine.experiment import Cell, Experiment, Tables, Trial, grid, significant
 from studies.engine.runner import trial_generator
 from studies.paper.setting import PAPER_LINKS, FittedDraw
 
@@ -60,8 +60,6 @@ HOLDOUT = 100
 N_BINS = 15
 # Keeps KL finite where a score saturates the sigmoid.
 PROBABILITY_FLOOR = 1e-12
-# Enough for differences that are far below the Monte Carlo error, in a file of modest size.
-SIGNIFICANT_DIGITS = 5
 
 
 @dataclass(frozen=True)
@@ -292,7 +290,7 @@ def measured(prediction: Prediction, y: Floats, truth: Floats, best: Floats) -> 
         "kl": mean_bregman_divergence(truth, p, "kl"),
         "distance": gap,
     }
-    rounded = {name: float(f"{v:.{SIGNIFICANT_DIGITS}g}") for name, v in numbers.items()}
+    rounded = {name: significant(value) for name, value in numbers.items()}
     return {**rounded, "warnings": prediction.warnings}
 
 
@@ -303,7 +301,7 @@ def run_trial(settings: PhaseSettings, trial: Trial) -> Tables:
     d = round(settings.n_samples / n_per_d)
     data = simulate(settings.n_samples, d, link=PAPER_LINKS["sigmoid"], random_state=rng)
     fitted = FittedDraw.of(data, ridge, intercept=True)
-    holdout = _labelled_scores(fitted, HOLDOUT, rng)
+    holdout = fitted.labelled(HOLDOUT, rng)
     peers = fit_peers(data, ridge)
     signal, scores = all_scores(data, fitted, peers, settings.n_test, rng)
     truth = data.link(signal)
@@ -324,24 +322,9 @@ def run_trial(settings: PhaseSettings, trial: Trial) -> Tables:
     return {"": rows, "draws": [draw]}
 
 
-def _labelled_scores(fitted: FittedDraw, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Scores and labels of n further rows."""
-    fit = fitted.fit
-    scores, signal = fitted.data.fresh_scores(
-        fit.coef, n, random_state=rng, intercept=fit.intercept
-    )
-    labels = rng.random(n) < fitted.data.link(signal)
-    return scores, labels.astype(float)
-
-
-def trials(settings: PhaseSettings) -> list[dict[str, Any]]:
+def trials(settings: PhaseSettings) -> list[Trial]:
     """Every draw of every cell."""
-    return [
-        {"n_per_d": n_per_d, "ridge": ridge, "draw": draw}
-        for n_per_d in settings.n_per_d
-        for ridge in settings.ridges
-        for draw in range(settings.draws)
-    ]
+    return grid(n_per_d=settings.n_per_d, ridge=settings.ridges, draw=range(settings.draws))
 
 
 PHASE = Experiment(

@@ -14,9 +14,8 @@ from studies.engine.figures import FULL_WIDTH, TICKS, new_figure
 from studies.engine.tables import (
     NOTHING,
     markdown,
-    mean_and_error,
+    mean_text,
     rmse_and_error,
-    with_error,
 )
 from studies.paper.semireal import (
     AS_MANY,
@@ -101,7 +100,7 @@ def about(frames: Frames) -> pd.DataFrame:
 
 
 def _cells(group: pd.DataFrame, methods: Sequence[str]) -> list[str]:
-    return [with_error(*mean_and_error(group[method])) for method in methods]
+    return [mean_text(group[method]) for method in methods]
 
 
 def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
@@ -114,7 +113,7 @@ def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
         row.append(f"{floors[name]:.4f}")
         for method, printed in PAPER_METHODS.items():
             value = CATALOGUE[str(name)].printed.get(printed)
-            row.append(with_error(*mean_and_error(group[method])))
+            row.append(mean_text(group[method]))
             row.append(NOTHING if value is None else f"{value:.4f}")
         rows.append(row)
     rows += [

@@ -16,6 +16,7 @@ from angcal._typing import Floats, Matrix
 from angcal.angle import Angle, combine
 from angcal.baselines import PlattScaling
 from angcal.calibration import Calibration, Options, calibrate
+from angcal.covariance import Precision
 from angcal.fitting import LinearFit, minimize
 from angcal.links import ClippedLinear, Link, Logit, Probit
 from angcal.losses import Logistic
@@ -117,6 +118,11 @@ class FittedDraw:
         both = combine(observable, loo) if observable.method == "observable" else loo
         return {"observable": observable, "loo": loo, "auto": both}
 
+    def labelled(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Scores and labels of n fresh rows."""
+        scores, signal = self.data.fresh_scores(self.fit.coef, n, rng, self.fit.intercept)
+        return scores, (rng.random(n) < self.data.link(signal)).astype(float)
+
     def truth(self, scores: Floats) -> Floats:
         """F(u) = P(y = 1 | score = u) by the true angle."""
         return self.data.calibrated_curve(scores, self.fit.coef, self.fit.intercept)
@@ -133,3 +139,40 @@ def population_platt(draw: FittedDraw, family: Link | None) -> PlattScaling:
     labels = np.repeat([1.0, 0.0], NORMAL_NODES.size)
     weights = np.concatenate([NORMAL_WEIGHTS * positive, NORMAL_WEIGHTS * (1.0 - positive)])
     return PlattScaling(family).fit(scores, labels, sample_weight=weights)
+
+
+def paper_inner_product(
+    observables: Observables,
+    fit: LinearFit,
+    inverse: Precision,
+    *,
+    gamma: float | None = None,
+    deflate: bool = False,
+) -> float:
+    r"""\|â\| = \|v̂·mean(ũ²) + mean(ψu) − γ̂r̂²\| / √T with ũ = u − γ̂ψ, the paper's eq. (bellec).
+
+    T = ‖Σ^-½Xᵀψ‖²/n² + 2v̂·mean(ψu) + v̂²·mean(ũ²) − (d/n)r̂². NaN where T is not positive.
+
+    Parameters
+    ----------
+    observables, fit
+        One fit and what is observed of it.
+    inverse
+        Σ⁻¹, known or from a pool.
+    gamma
+        γ̂; by default df/(n·v̂). The paper prints γ̂ = Tr(XĤXᵀD) = df.
+    deflate
+        Divide Σ̂⁻¹ by the factor by which a finite pool inflates it, measured on the rows of the
+        fit; the paper does not.
+    """
+    o, n = observables, fit.shape[0]
+    step = o.gamma if gamma is None else gamma
+    along, squares = inverse.products(fit.X, None, o.residuals)
+    factor = inverse.rank / float(np.mean(squares)) if deflate else 1.0
+    u, psi, v = o.linear_scores, o.residuals, o.v
+    length = float(np.mean((u - step * psi) ** 2))
+    fitted = float(np.mean(psi * u))
+    numerator = v * length + fitted - step * o.residual_variance
+    square = factor * float(psi @ along) / n**2 + 2.0 * v * fitted + v**2 * length
+    square -= inverse.rank / n * o.residual_variance
+    return abs(numerator) / float(np.sqrt(square)) if square > 0 else float("nan")

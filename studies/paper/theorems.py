@@ -24,7 +24,7 @@ from angcal.calibration import AngleWarning
 from angcal.links import Logit
 from angcal.metrics import BREGMAN_GENERATORS, bregman_divergence, calibration_error_at
 from angcal.simulation import simulate
-from studies.engine.experiment import Experiment, Row, Tables, Trial
+from studies.engine.experiment import Experiment, Row, Tables, Trial, grid
 from studies.engine.runner import trial_generator
 from studies.engine.tables import mean_and_error
 from studies.paper.setting import PAPER_LINKS, FittedDraw
@@ -96,8 +96,7 @@ def curves(
     fitted: FittedDraw, holdouts: tuple[int, ...], rng: np.random.Generator
 ) -> dict[str, Curve]:
     """Each method's map from raw scores to probabilities, by name."""
-    scores, signals = fitted.data.fresh_scores(fitted.fit.coef, max(holdouts), random_state=rng)
-    labels = (rng.random(signals.size) < fitted.data.link(signals)).astype(float)
+    scores, labels = fitted.labelled(max(holdouts), rng)
     found: dict[str, Curve] = {"uncalibrated": expit, OPTIMUM: fitted.truth}
     with warnings.catch_warnings():
         # What a doubtful angle does to the predictions is measured; nobody reads the warning.
@@ -168,8 +167,7 @@ def labelled_errors(
     methods: Mapping[str, Curve], fitted: FittedDraw, n: int, rng: np.random.Generator
 ) -> list[Row]:
     """Δ_p of each method from n fresh labels, by the library's kernel average."""
-    scores, signals = fitted.data.fresh_scores(fitted.fit.coef, n, random_state=rng)
-    labels = (rng.random(n) < fitted.data.link(signals)).astype(float)
+    scores, labels = fitted.labelled(n, rng)
     return [
         {"method": name, "level": level, "error": round(float(error), 6)}
         for name, curve in methods.items()
@@ -214,7 +212,7 @@ def mean_divergence(
 
 def trials(settings: TheoremSettings) -> list[Trial]:
     """Every draw at every n."""
-    return [{"n": n, "draw": draw} for n in settings.sizes for draw in range(settings.draws)]
+    return grid(n=settings.sizes, draw=range(settings.draws))
 
 
 def run_trial(settings: TheoremSettings, trial: Trial) -> Tables:

@@ -26,10 +26,11 @@ from sklearn.metrics import roc_auc_score
 from angcal._typing import Floats
 from angcal.metrics import brier_score, expected_calibration_error, log_loss, smooth_ece
 from studies.datasets import CATALOGUE
-from studies.engine.experiment import Cell, Experiment, Row, Tables, Trial
+from studies.engine.experiment import Cell, Experiment, Row, Tables, Trial, significant
 from studies.engine.runner import trial_generator
 from studies.peers.methods import OWN, Method, Training
 from studies.peers.peers import METHODS, missing_packages
+from studies.peers.remembered import watched
 from studies.peers.tasks import (
     Limits,
     SizeError,
@@ -39,7 +40,6 @@ from studies.peers.tasks import (
     seed_from,
     training_rows,
 )
-from studies.peers.watching import watched
 
 SIDES = ("angcal", "peers")
 SELDOM = "seldom"
@@ -47,7 +47,6 @@ SELDOM = "seldom"
 OWN_NAMES = tuple(method.name for method in OWN)
 N_BINS = 15
 CLIP = 1e-6
-SIGNIFICANT_DIGITS = 5
 # Peers compute in single precision.
 ROUNDING = 1e-6
 METRICS = ("log_loss", "brier", "ece_debiased", "smooth_ece", "accuracy", "auc")
@@ -201,7 +200,7 @@ def measured(outcome: Outcome, y: NDArray[np.int64]) -> dict[str, Cell]:
         "C": outcome.C,
         "seconds": outcome.seconds,
     }
-    rounded = {name: float(f"{v:.{SIGNIFICANT_DIGITS}g}") for name, v in numbers.items()}
+    rounded = {name: significant(value) for name, value in numbers.items()}
     return {
         **rounded,
         "clipped": int(np.sum((p < CLIP) | (p > 1.0 - CLIP))),
@@ -263,7 +262,7 @@ def run_trial(settings: RealSettings, trial: Trial) -> Tables:
         "n": 0,
         "d": task.X.shape[1],
         "n_test": 0,
-        "positive": float(f"{task.y.mean():.{SIGNIFICANT_DIGITS}g}"),
+        "positive": significant(task.y.mean()),
         "missing": "; ".join(missing_packages()),
         "not_run": "",
     }

@@ -1,4 +1,4 @@
-"""Models that several methods fit to the very same rows: fitted once, paid for by each.
+"""What a fit takes, and models that many methods fit to the same rows: fitted once, paid by each.
 
 Five folds of scikit-learn's are the same rows for every calibrator. A `Remembered` model looks its
 rows up before it fits, and charges a method that finds them what the fit took when it was made.
@@ -8,14 +8,48 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 
-from studies.peers.watching import Watched, watched
+from angcal.calibration import AngleWarning
+from angcal.estimators import OptimalityWarning, RepeatedRowsWarning
+
+# A solver that did not get there, or an estimate that doubts itself; not what is deprecated.
+COUNTED = (
+    AngleWarning,
+    ConvergenceWarning,
+    OptimalityWarning,
+    RepeatedRowsWarning,
+    RuntimeWarning,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """What a piece of work gave, and what it took."""
+
+    value: Any
+    seconds: float
+    warnings: int
+
+
+def watched(work: Callable[[], Any]) -> Watched:
+    """Do the work, silently; the filters of warnings are afterwards what they were."""
+    # A peer switches all warnings off as it runs; that must not outlive it.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.process_time()
+        value = work()
+        seconds = time.process_time() - start
+    count = sum(issubclass(entry.category, COUNTED) for entry in caught)
+    return Watched(value, seconds, count)
 
 
 @dataclass(eq=False)

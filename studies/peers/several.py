@@ -32,14 +32,13 @@ from angcal.metrics import (
 from angcal.simulation import simulate_several
 from studies.datasets import load
 from studies.datasets.labels import spelled
-from studies.engine.experiment import Cell, Experiment, Row, Tables, Trial
+from studies.engine.experiment import Cell, Experiment, Row, Tables, Trial, significant
 from studies.engine.runner import trial_generator
+from studies.peers.remembered import watched
 from studies.peers.tasks import scaled_by_first, seed_from
-from studies.peers.watching import watched
 
 FOLDS, MAX_ITER, N_BINS, CLIP = 5, 2000, 15, 1e-6
 HOLDOUT_SHARE = 0.25
-SIGNIFICANT_DIGITS = 5
 OURS = "angcal"
 Predict = Callable[[Matrix], Floats]
 
@@ -235,9 +234,7 @@ def measured(P: Floats, rows: Rows) -> dict[str, Cell]:
     }
     if rows.truth is not None:
         numbers["divergence"] = true_probability_divergence(rows.truth, clipped).kl
-    rounded: dict[str, Cell] = {
-        name: float(f"{value:.{SIGNIFICANT_DIGITS}g}") for name, value in numbers.items()
-    }
+    rounded: dict[str, Cell] = {name: significant(value) for name, value in numbers.items()}
     rounded.setdefault("divergence", "")
     return rounded
 
@@ -262,7 +259,7 @@ def run_trial(settings: SeveralSettings, trial: Trial) -> Tables:
                 "method": name,
                 **measured(np.asarray(outcome.value, dtype=np.float64), rows),
                 "fits": fits,
-                "seconds": float(f"{outcome.seconds:.{SIGNIFICANT_DIGITS}g}"),
+                "seconds": significant(outcome.seconds),
                 "warnings": outcome.warnings,
             }
         )

@@ -27,9 +27,8 @@ from studies.peers.methods import (
 )
 from studies.peers.peers import METHODS
 from studies.peers.real import FULL, QUICK, attempt, checked, measured, run_trial, trials
-from studies.peers.remembered import digest
+from studies.peers.remembered import digest, watched
 from studies.peers.tasks import SizeError, Task, draw_split, load_task, training_rows
-from studies.peers.watching import watched
 
 RATIOS = FULL.ratios
 FIRST = {"dataset": "breast_cancer", "ratio": 2.0, "split": 0}

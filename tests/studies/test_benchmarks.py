@@ -357,7 +357,7 @@ def test_verdicts_and_losses():
     text = tables.markdown(
         ["case", "time", "ratio"], [["a", "1", "3.00 **missed**"], ["b", "", "1.00 met"]]
     )
-    assert text.splitlines()[1] == "|---|---|---|"
+    assert text.splitlines()[1] == "| --- | --- | --- |"
     assert list(page.missed_in("bars", text)) == ["- a: ratio 3.00\n"]
     assert tables.added_error(0.75) == pytest.approx(0.25)
 

@@ -12,8 +12,7 @@ from angcal.simulation import simulate
 from studies.engine.tables import markdown, mean_and_error, rmse_and_error, with_error
 from studies.paper.draw_figures import exact_interval, implied_by_limit, tail_share, where
 from studies.paper.draws import COLUMNS, DRAWS, LINK, Settings, population_platt, run
-from studies.paper.paper_formula import paper_inner_product
-from studies.paper.setting import PAPER_LINKS, PROBIT_UNIT, FittedDraw
+from studies.paper.setting import PAPER_LINKS, PROBIT_UNIT, FittedDraw, paper_inner_product
 
 SMALL = Settings(draws=3, n=120, d=240, sign_labels=50, platt_labels=500)
 
