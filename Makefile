@@ -1,11 +1,13 @@
-# Two commands: `make demo` and `make test`. Each sets up its own virtual environment.
+# Two commands: `make demo` and `make test`. Each sets up its own virtual environment, with what it
+# needs and no more.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+DEMO   := .venv-demo
 # Two test workers with one BLAS thread each beat one worker with two threads.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint quick bench docs oldest clean
+.PHONY: demo test lint quick study bench docs oldest clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -13,8 +15,13 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-demo: $(VENV)/.installed
-	$(BIN)/python -m angcal.demo
+$(DEMO)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --editable '.[plot]'
+	touch $@
+
+demo: $(DEMO)/.installed
+	$(DEMO)/bin/python -m angcal.demo
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -28,10 +35,13 @@ test: lint
 quick: lint
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
+# Any study: make study ARGS="reproduce sign --jobs 2"
+study: $(VENV)/.installed
+	$(BIN)/python -m studies $(ARGS)
+
 # Under ten minutes on two cores, with as many BLAS threads as there are cores.
 bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.speed.run --fresh
-	$(BIN)/python -m benchmarks.speed.plot --run quick
+	$(BIN)/python -m studies benchmark speed --fresh
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m sphinx -W -b html docs build/site
@@ -52,4 +62,4 @@ oldest:
 	$(THREADS) $(OLDEST)/bin/python -m pytest -m "not slow" $(CORE)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) $(DEMO) $(OLDEST) .mypy_cache .ruff_cache .pytest_cache build dist

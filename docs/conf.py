@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import angcal
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for studies.datasets
 
 project = "angcal"
 author = "The angcal developers"

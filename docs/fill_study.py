@@ -1,26 +1,30 @@
-"""Put the tables of ``reproduce/`` and ``benchmarks/`` into the pages that show them.
+"""Put the tables of ``studies/results`` into the pages that show them.
 
-Run from anywhere after ``angcal reproduce`` or ``angcal benchmark``:
-``python docs/fill_study.py``. A page holds a table between
-``<!-- result: NAME -->`` and ``<!-- end -->``; everything else is left alone.
+Run from anywhere after ``python -m studies``: ``python docs/fill_study.py``. A page holds a table
+between ``<!-- result: NAME -->`` and ``<!-- end -->``; everything else is left alone.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
-from angcal.reproduce.store import write_text
+from angcal.files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from studies import RESULTS  # noqa: E402
+
 # Each page, and where its summaries are looked for.
 PAGES: dict[str, tuple[str, ...]] = {
-    "study.md": ("reproduce",),
-    "errata.md": ("reproduce",),
-    "real.md": ("reproduce",),
-    "several.md": ("benchmarks", "benchmarks/several"),
-    "real_labels.md": ("benchmarks/real",),
-    "research.md": ("benchmarks/curves",),
+    "study.md": ("paper",),
+    "errata.md": ("paper",),
+    "real.md": ("paper",),
+    "several.md": ("angles", "several"),
+    "real_labels.md": ("real",),
+    "research.md": ("curves",),
 }
 OVERALL = "tables-overall.md"
 BLOCK = re.compile(r"(<!-- result: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -39,9 +43,9 @@ def filled(page: str, *folders: Path) -> str:
 
 def write_overall(folder: Path) -> None:
     """The claims over all three real-data tables, from their rows, where all of them are there."""
-    from angcal.reproduce.runner import read_tables
-    from angcal.reproduce.semireal import TABLES
-    from angcal.reproduce.semireal_claims import overall
+    from studies.engine.runner import read_tables
+    from studies.paper.semireal import TABLES
+    from studies.paper.semireal_claims import overall
 
     frames = [read_tables(table, table.full, folder) for table in TABLES.values()]
     write_text(folder / OVERALL, overall(frames) + "\n")
@@ -49,10 +53,10 @@ def write_overall(folder: Path) -> None:
 
 def main() -> None:
     """Rewrite the pages, each under another name first."""
-    write_overall(ROOT / "reproduce")
+    write_overall(RESULTS / "paper")
     for name, folders in PAGES.items():
         path = ROOT / "docs" / name
-        text = filled(path.read_text(encoding="utf-8"), *(ROOT / folder for folder in folders))
+        text = filled(path.read_text(encoding="utf-8"), *(RESULTS / folder for folder in folders))
         write_text(path, text)
 
 

@@ -120,22 +120,22 @@ def test_the_readme_has_the_two_commands():
 
 
 def shell_commands(page):
-    """Lines of fenced or indented blocks that begin with ``angcal``, without their comments."""
+    """Lines of fenced or indented blocks that call us: (program, arguments without comments)."""
     without_output = re.sub(r"^```text\n.*?^```", "", page.read_text(), flags=re.DOTALL | re.M)
-    lines = re.findall(r"^(?: {4})?(angcal .*)$", without_output, flags=re.MULTILINE)
-    return [shlex.split(line, comments=True)[1:] for line in lines]
+    pattern = r"^(?: {4})?(?:python -m )?(angcal|studies) (.*)$"
+    lines = re.findall(pattern, without_output, flags=re.MULTILINE)
+    return [(program, shlex.split(line, comments=True)) for program, line in lines]
 
 
 @names
 def test_shell_commands_on_a_page_are_understood(page, capsys):
-    from angcal.cli import build_parser
-
-    for arguments in shell_commands(page):
+    parsers = {"angcal": "angcal.cli", "studies": "studies.__main__"}
+    for program, arguments in shell_commands(page):
         if "COMMAND" in arguments:
             continue
         with suppress(SystemExit):
-            build_parser().parse_args(arguments)
-        assert not capsys.readouterr().err, f"angcal {' '.join(arguments)}"
+            import_module(parsers[program]).build_parser().parse_args(arguments)
+        assert not capsys.readouterr().err, f"{program} {' '.join(arguments)}"
 
 
 def test_there_are_shell_commands_to_understand():
@@ -209,13 +209,16 @@ def test_the_site_builds_without_a_warning(site):
     assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
 
 
-MODULES = ("angcal", "metrics", "simulation", "datasets", "displays", "persistence", "export")
+MODULES = {
+    name: f"angcal.{name}"
+    for name in ("metrics", "simulation", "displays", "persistence", "export")
+} | {"angcal": "angcal", "datasets": "studies.datasets"}
 
 
 # One test for all modules: each worker that runs a test of the site has to build it.
 def test_the_reference_has_every_public_name(site):
-    for module in MODULES:
-        owner = import_module("angcal" if module == "angcal" else f"angcal.{module}")
+    for module, path in MODULES.items():
+        owner = import_module(path)
         html = (site / "api" / f"{module}.html").read_text()
         for name in getattr(owner, "__all__", ("load", "save", "about", "PersistenceError")):
             found = getattr(owner, name)
@@ -235,12 +238,7 @@ def test_pages_load_nothing_from_the_network(site):
 
 
 def test_the_side_by_side_page_is_what_its_rows_give(tmp_path):
-    folder = ROOT / "benchmarks" / "side_by_side"
-    sys.path.insert(0, str(folder))
-    try:
-        page_module = import_module("page")
-    finally:
-        sys.path.remove(str(folder))
+    page_module = import_module("studies.side_by_side.page")
     copy = tmp_path / "side_by_side.md"
     copy.write_text((DOCS / "side_by_side.md").read_text())
     page_module.write_page(page=copy)
@@ -250,7 +248,7 @@ def test_the_side_by_side_page_is_what_its_rows_give(tmp_path):
 
 @pytest.mark.parametrize("snippet", ["uncalibrated", "with_angcal", "with_angcal_tuned"])
 def test_our_snippets_of_the_comparison_run(snippet, monkeypatch):
-    folder = ROOT / "benchmarks" / "side_by_side" / "snippets"
+    folder = ROOT / "studies" / "side_by_side" / "snippets"
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "task", raising=False)
     names = runpy.run_path(str(folder / f"{snippet}.py"))

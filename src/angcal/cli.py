@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from angcal import __version__
-from angcal.benchmark import command as benchmark
 from angcal.commands import demo, fit, predict, report
-from angcal.commands.outcome import INTERRUPTED, WRONG_USAGE, guarded
-from angcal.reproduce import command as reproduce
+from angcal.commands.outcome import INTERRUPTED, WRONG_USAGE, guarded, tell
 
-GOES_ON = "interrupted; the same command, without --fresh, goes on from here"
+STUDIES = ("reproduce", "benchmark")
 LEFT_NOTHING = "interrupted; no file was left half-written"
 EPILOG = """\
 examples:
@@ -41,12 +39,6 @@ def build_parser() -> argparse.ArgumentParser:
     _add(commands, "predict", "calibrated probabilities of new rows", predict)
     _add(commands, "report", "a self-contained HTML report on a table", report)
     _add(commands, "demo", "calibrate digits from 100 labels", demo)
-    study = commands.add_parser("reproduce", help="re-run the paper's simulated study")
-    reproduce.add_arguments(study)
-    study.set_defaults(execute=reproduce.execute, interrupted=GOES_ON)
-    against = commands.add_parser("benchmark", help="compare with peers on real labels")
-    benchmark.add_arguments(against)
-    against.set_defaults(execute=benchmark.execute, interrupted=GOES_ON)
     return parser
 
 
@@ -71,8 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 done, 1 failed with a reason printed, 2 wrong usage, 3 a package is missing,
         130 interrupted.
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in STUDIES:
+        tell(
+            f"angcal {given[0]} is now a command of angcal's repository: clone it, and run "
+            f"python -m studies {' '.join(given)}"
+        )
+        return WRONG_USAGE
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if "execute" not in options:
         parser.print_help(sys.stderr)
         return WRONG_USAGE

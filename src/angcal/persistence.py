@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from angcal.datasets.writing import written
+from angcal.files import written
 
 FORMAT = 1
 ABOUT, SCHEMA = "angcal.json", "schema.json"

@@ -1,0 +1,1 @@
+"""How well the angle itself is found: two classes (`designs`), three and more (`multiclass`)."""

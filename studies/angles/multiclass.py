@@ -1,0 +1,160 @@
+"""How well cross-index angles are found: ``python -m studies.angles.multiclass``.
+
+Softmax labels on Gaussian rows with a known Cov(G), ridge multinomial regression, many draws.
+Writes ``studies/results/angles/several_angles.csv`` and ``.md``, which
+docs/fill_study.py puts into docs/several.md. Finished designs are kept; ``--fresh`` starts again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from angcal.files import write_text
+from angcal.several import read_heads
+from angcal.several.angles import estimate_known, stein_covariance, whiten
+from angcal.several.multinomial import index_map
+from angcal.simulation import AutoregressiveCovariance, simulate_several
+from studies import RESULTS
+from studies.engine.tables import markdown
+
+FOLDER = RESULTS / "angles"
+# n, d, K, standard deviation of an index, C, draws, bar on the relative error
+DESIGNS = [
+    (1500, 500, 3, 3.0, 0.1, 20, 0.06),
+    (1000, 1000, 3, 3.0, 0.1, 20, 0.10),
+    (1500, 500, 3, 2.0, 0.1, 20, None),
+    (1000, 1000, 3, 2.0, 0.1, 20, None),
+    (1500, 500, 3, 3.0, 0.01, 20, None),
+    (1000, 1000, 3, 3.0, 0.01, 20, None),
+    (375, 125, 3, 3.0, 0.1, 20, None),
+    (750, 250, 3, 3.0, 0.1, 20, None),
+    (3000, 1000, 3, 3.0, 0.1, 10, None),
+    (5000, 500, 10, 3.0, 0.01, 3, None),
+]
+COLUMNS = ("n", "d", "K", "signal", "C", "draw", "stein", "likelihood", "z", "side", "seconds")
+
+
+def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str, object]:
+    """Relative errors of C by both routes, root mean square z-score, seconds of this process."""
+    covariance = AutoregressiveCovariance(d, 0.5, variance=1.0)
+    data = simulate_several(n, n_indices=K, signal=signal, covariance=covariance, random_state=seed)
+    weights = np.ones(n)
+    start = time.process_time()
+    model = LogisticRegression(C=C, tol=1e-5, max_iter=3000).fit(data.X, data.y)
+    heads = read_heads(model, data.X, data.y, weights)
+    whitened = whiten(heads.scores, weights)
+    A = heads.contrast
+    seen = index_map(A)
+    gamma = seen @ data.index_covariance @ seen.T
+    found = estimate_known(data.y, weights, whitened, A, np.zeros(K), gamma)
+    seconds = time.process_time() - start
+    stein = stein_covariance(data.y, weights, whitened, A, np.zeros(K), gamma)
+    # Heads' scores in units of their standard deviation, indices about their mean over classes.
+    units = heads.spread @ whitened.factor
+    units /= np.sqrt(np.sum(units**2, axis=1, keepdims=True))
+    true = (np.eye(K) - 1.0 / K) @ data.cross_covariance(model.coef_)
+    size = np.linalg.norm(true)
+    in_whitened = seen @ (data.cross_covariance(model.coef_) * data.norms(model.coef_))
+    gap = found.covariance - in_whitened @ heads.lift.T @ whitened.inverse.T
+    z = gap.ravel() / np.sqrt(np.diag(found.variance))
+    side = "" if isinstance(heads.observables, list) else heads.observables.side
+    return {
+        "stein": np.linalg.norm(A @ stein @ units.T - true) / size,
+        "likelihood": np.linalg.norm(A @ found.covariance @ units.T - true) / size,
+        "z": np.sqrt(np.mean(z**2)),
+        "side": side,
+        "seconds": seconds,
+    }
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def as_csv(rows: list[dict[str, str]]) -> str:
+    lines = [",".join(COLUMNS)]
+    lines += [",".join(str(row[name]) for name in COLUMNS) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def summary(rows: list[dict[str, str]]) -> str:
+    """Markdown: one line for each design, and the slope in n at n = 3d."""
+    lines, at_three = [], []
+    for n, d, K, signal, C, _, bar in DESIGNS:
+        key = (str(n), str(d), str(K), str(signal), str(C))
+        mine = [row for row in rows if tuple(row[name] for name in COLUMNS[:5]) == key]
+        if not mine:
+            continue
+
+        def mean(name: str, mine: list[dict[str, str]] = mine) -> tuple[float, float]:
+            values = np.array([float(row[name]) for row in mine])
+            return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+        stein, likely, z = mean("stein"), mean("likelihood"), mean("z")
+        verdict = "" if bar is None else f"{bar:.2f} {'met' if likely[0] <= bar else 'missed'}"
+        lines.append(
+            (
+                f"{n}×{d}, K={K}",
+                f"{signal:g}",
+                f"{C:g}",
+                f"{len(mine)}",
+                f"{stein[0]:.3f} ± {stein[1]:.3f}",
+                f"{likely[0]:.3f} ± {likely[1]:.3f}",
+                verdict,
+                f"{z[0]:.2f}",
+                mine[0]["side"],
+                f"{mean('seconds')[0]:.2g}",
+            )
+        )
+        if n == 3 * d and signal == 3.0 and C == 0.1:
+            at_three.append((n, likely[0]))
+    header = (
+        *("design", "sd of an index", "C", "draws", "error, Stein", "error, likelihood", "bar"),
+        *("rms z", "blocks", "seconds of one core"),
+    )
+    text = markdown(header, lines)
+    if len(at_three) > 2:
+        sizes, errors = zip(*sorted(at_three), strict=True)
+        slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+        text += (
+            f"\n\nAt n = 3d, from n = {sizes[0]} to {sizes[-1]}, the error falls like n to the "
+            f"power {slope:.2f}.\n"
+        )
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fresh", action="store_true", help="replace earlier results")
+    options = parser.parse_args()
+    path = FOLDER / "several_angles.csv"
+    rows = [] if options.fresh else read_rows(path)
+    done = {tuple(row[name] for name in COLUMNS[:6]) for row in rows}
+    for n, d, K, signal, C, draws, _ in DESIGNS:
+        for number in range(draws):
+            key = tuple(map(str, (n, d, K, signal, C, number)))
+            if key in done:
+                continue
+            found = draw(n, d, K, signal, C, seed=1000 + number)
+            rounded = {
+                name: value if isinstance(value, str) else f"{value:.5g}"
+                for name, value in found.items()
+            }
+            rows.append({**dict(zip(COLUMNS[:6], key, strict=True)), **rounded})
+            write_text(path, as_csv(rows))
+        print(f"{n}×{d}, K={K}, signal {signal:g}, C={C:g}: done", flush=True)
+    write_text(FOLDER / "several_angles.md", summary(rows))
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""``catalogue.toml`` -> every dataset by name, in the order of the paper's three tables."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from studies.datasets.homes import ByHand, Home, OpenML, Packaged, WebFile
+from studies.datasets.labels import Groups, LabelRule, Threshold
+from studies.datasets.spec import PRINTED, Dataset, Dates, Preparation
+
+FILE = Path(__file__).with_name("catalogue.toml")
+HOMES: Mapping[str, Any] = {
+    "openml": OpenML,
+    "web": WebFile,
+    "by_hand": ByHand,
+    "packaged": Packaged,
+}
+
+
+def _frozen(value: Any) -> Any:
+    """The value with tuples for lists, as frozen records hold them."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _home(entry: dict[str, Any]) -> Home:
+    """A home; ``counted_from_one = k`` stands for labels 1, …, k there and 0, …, k − 1 here."""
+    fields = {name: _frozen(value) for name, value in entry.items()}
+    if count := fields.pop("counted_from_one", 0):
+        fields["recode"] = tuple((str(label + 1), label) for label in range(count))
+    home: Home = HOMES[fields.pop("kind")](**fields)
+    return home
+
+
+def _labels(entry: dict[str, Any] | None) -> LabelRule | None:
+    if entry is None:
+        return None
+    if "threshold" in entry:
+        return Threshold(entry["threshold"])
+    return Groups(**{name: _frozen(value) for name, value in entry.items()})
+
+
+def _preparation(entry: dict[str, Any]) -> Preparation:
+    fields = {name: _frozen(value) for name, value in entry.items()}
+    dates = [
+        Dates(found["column"], found["format"], _frozen(found["parts"]))
+        for found in fields.pop("dates", ())
+    ]
+    return Preparation(dates=tuple(dates), **fields)
+
+
+def _dataset(entry: dict[str, Any]) -> Dataset:
+    errors = dict(zip(PRINTED, entry.pop("printed"), strict=True)) if "printed" in entry else {}
+    return Dataset(
+        home=_home(entry.pop("home")),
+        labels=_labels(entry.pop("labels", None)),
+        preparation=_preparation(entry.pop("preparation", {})),
+        printed=MappingProxyType(errors),
+        **entry,
+    )
+
+
+CATALOGUE: dict[str, Dataset] = {
+    entry["name"]: _dataset(entry)
+    for entry in tomllib.loads(FILE.read_text(encoding="utf-8"))["dataset"]
+}

@@ -1,0 +1,93 @@
+"""One file from the web, by pooch: checked, never half there, asked for again if that may help."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pooch
+import requests
+from urllib3.exceptions import NewConnectionError
+
+from studies.progress import Bar
+
+ATTEMPTS = 5
+TIMEOUT_S = 30.0
+PAUSE_S = 1.0
+SERVER_ERROR = 500
+
+pooch.get_logger().setLevel(logging.WARNING)  # the bar says what is being downloaded
+
+
+class DownloadError(OSError):
+    """A file could not be had from the web; the message says why."""
+
+
+def fetch(url: str, target: Path, *, expected: str = "") -> Path:
+    """Download a file unless it is there.
+
+    Parameters
+    ----------
+    url : str
+    target : Path
+    expected : str, default=""
+        What the file must hash to, such as ``"md5:<hexadecimal>"``; any file will do if empty.
+
+    Raises
+    ------
+    DownloadError
+        Where the file cannot be had or has another checksum, in which case it is deleted.
+    """
+    if target.exists():
+        return target
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE_S * attempt)
+        try:
+            return _retrieve(url, target, expected)
+        except requests.RequestException as error:
+            trouble = error
+            if error.response is not None:
+                error.response.close()
+            if not _may_pass(error, attempt):
+                break
+        except ValueError as error:
+            raise DownloadError(f"{url} has changed or was damaged on its way: {error}") from error
+    raise DownloadError(f"{url} is out of reach ({_reason(trouble)})") from trouble
+
+
+def _retrieve(url: str, target: Path, expected: str) -> Path:
+    with Bar(target.name) as bar:
+        downloader = pooch.HTTPDownloader(
+            progressbar=bar, timeout=TIMEOUT_S, headers={"User-Agent": "angcal"}
+        )
+        pooch.retrieve(url, expected or None, target.name, target.parent, downloader=downloader)
+    return target
+
+
+def _reason(error: requests.RequestException) -> object:
+    """What lies behind an error of requests, where it says so."""
+    return getattr(error.args[0], "reason", error) if error.args else error
+
+
+def _may_pass(error: requests.RequestException, attempt: int) -> bool:
+    """Whether to try again: not without a connection at all, nor where the server says no."""
+    if isinstance(error, requests.HTTPError):
+        return error.response is not None and error.response.status_code >= SERVER_ERROR
+    return attempt > 0 or not isinstance(_reason(error), NewConnectionError)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process downloads into the folder; the lock ends with the process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("ab") as file:
+        try:
+            import fcntl
+        except ImportError:  # no such lock on this system
+            yield
+            return
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

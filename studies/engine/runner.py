@@ -1,0 +1,84 @@
+"""Run the pending trials of an experiment on several processes, and read its tables back."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from studies.engine.experiment import Experiment, Frames, Tables, Trial
+from studies.engine.store import Store
+from studies.progress import Bar
+
+
+def trial_generator(seed: int, *labels: Any) -> np.random.Generator:
+    """A generator that depends on the seed and on what it is for, never on the order of trials."""
+    key = zlib.crc32(repr(labels).encode())
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))
+
+
+def run_experiment(
+    experiment: Experiment,
+    settings: Any,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    fresh: bool = False,
+    only: Callable[[Trial], bool] | None = None,
+) -> None:
+    """Run whatever earlier runs have left undone.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    settings
+        ``experiment.full`` or ``experiment.quick``, perhaps with another seed.
+    folder : Path
+    jobs : int
+        Processes, as in joblib; -1 is one per core.
+    fresh : bool
+        Delete earlier rows of the trials that are run now; with all trials, the settings too.
+    only : callable, optional
+        Which of the undone trials to run now; the others stay as they are. All by default.
+    """
+    store = Store(folder, experiment, settings)
+    trials = experiment.trials(settings)
+    wanted = {index for index, trial in enumerate(trials) if only is None or only(trial)}
+    with store.opened(fresh=fresh and len(wanted) == len(trials)):
+        if fresh:
+            store.forget(wanted)
+        undone = store.pending
+        pending = [index for index in undone if index in wanted]
+        if not pending:
+            return
+        work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            joblib.delayed(_run_one)(experiment.run, settings, trials[index], index)
+            for index in pending
+        )
+        within_reach = len(trials) - len(undone) + len(pending)
+        with Bar(experiment.name, within_reach, within_reach - len(pending)) as bar:
+            for index, tables in work:
+                store.add(index, tables)
+                bar.update()
+
+
+def _run_one(run: Any, settings: Any, trial: Trial, index: int) -> tuple[int, Tables]:
+    # With one BLAS thread each, processes do not fight for cores, and sums are made in the same
+    # order whatever the number of processes.
+    with threadpool_limits(limits=1):
+        return index, run(settings, trial)
+
+
+def read_tables(experiment: Experiment, settings: Any, folder: Path) -> Frames:
+    """The finished tables as data frames."""
+    store = Store(folder, experiment, settings)
+    return {
+        table: pd.read_csv(store.path(table), keep_default_na=False, na_values=["nan"])
+        for table in experiment.tables
+    }

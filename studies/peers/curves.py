@@ -1,0 +1,287 @@
+"""Which curve, where the link is not known: variants of the average, and the best single curve.
+
+Two experiments. ``labels``: the tasks of ``studies benchmark real``, their real labels and their
+first splits; the penalty is chosen once, every variant calibrates the same fit, and log-loss and
+calibration slope on test rows are compared. ``truth``: the designs of the paper's tables with
+simulated labels, where the distance from the curve at the true angle and the divergence from the
+true probabilities are known.
+The summary is ``curves.md``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+
+from angcal import AngularLogisticRegressionCV, Logit
+from angcal._typing import Floats
+from angcal.baselines import PlattScaling
+from angcal.calibration import Calibration, Options, calibrate
+from angcal.covariance import ScoreScale
+from angcal.files import write_text
+from angcal.link_posterior import BELIEF, HERMITE, Belief, average_curves
+from angcal.metrics import log_loss
+from angcal.path.confidence import calibration_slope
+from angcal.prediction import AveragedCurve, CalibratedCurve, CurvePart
+from studies.datasets import available
+from studies.engine.experiment import Experiment, Frames, Tables, Trial
+from studies.engine.runner import read_tables, run_experiment, trial_generator
+from studies.engine.tables import markdown, with_error
+from studies.paper.semireal import TABLES, held_out, judge
+from studies.paper.semireal_split import LINK, SemirealSettings, divide, prepared
+from studies.peers.real import CLIP, LABELLED
+from studies.peers.real import FULL as REAL
+from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
+
+SINGLE, KEPT = "the best single curve", "averaged, as kept"
+BELIEFS: Mapping[str, Belief] = {
+    KEPT: BELIEF,
+    "labels count for 1": Belief(labels_count_for=1.0),
+    "labels count for a third": Belief(labels_count_for=1 / 3),
+    "logistic shape only": Belief(cosines=(1.0,)),
+    "no cosine below 0.3": Belief(cosines=BELIEF.cosines[:8]),
+    "six cosines": Belief(cosines=(1.0, 0.85, 0.6, 0.3, 0.1, 0.03)),
+    "log κ about log 2": Belief(log_scale=float(np.log(2.0))),
+    "log κ about log 5": Belief(log_scale=float(np.log(5.0))),
+    "log κ with sd 0.5": Belief(log_scale_sd=0.5),
+    "log κ with sd 3": Belief(log_scale_sd=3.0),
+    "offset with sd 1": Belief(offset_sd=1.0),
+    "offset with sd 10": Belief(offset_sd=10.0),
+}
+MOST_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Datasets, and splits of each."""
+
+    datasets: tuple[str, ...]
+    splits: int
+    seed: int = REAL.seed
+
+
+# -- real labels -------------------------------------------------------------------------------
+
+
+def variants(
+    scores: Floats, labels: Floats, scale: ScoreScale, single: Any
+) -> dict[str, Callable[[Floats], Floats]]:
+    """Every way from the same leave-one-out scores to a curve."""
+    found: dict[str, Callable[[Floats], Floats]] = {SINGLE: single.predict}
+    standard, ones = scale.standardise(scores), np.ones(len(labels))
+    for name, belief in BELIEFS.items():
+        parts = average_curves(Logit(), standard, labels, ones, None, belief)
+        found[name] = AveragedCurve(parts, scale).predict
+    return found
+
+
+def run_labels(settings: Settings, trial: Trial) -> Tables:
+    """All variants on one split of one task at one size; none where it is too small or large."""
+    task = load_task(trial["dataset"])
+    try:
+        n = training_rows(task, trial["ratio"], REAL.ratios, REAL.limits)
+    except SizeError:
+        n = 0
+    if not 0 < n * task.X.shape[1] <= MOST_ENTRIES:
+        return {"": [{**trial, "n": n, "variant": "none", "log_loss": 0.0, "slope": 0.0}]}
+    rng = trial_generator(settings.seed, "real", trial["dataset"], trial["ratio"], trial["split"])
+    split = draw_split(task, n, REAL.max_test, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = AngularLogisticRegressionCV(REAL.n_penalties).fit(split.X_train, split.y_train)
+    scores = np.asarray(split.X_test @ model.coef_[0]) + model.intercept_[0]
+    curves = variants(
+        model.observables_.calibration_scores,
+        split.y_train.astype(float),
+        model.scale_,
+        CalibratedCurve(model.link_, model.angle_.cosine, model.scale_),
+    )
+    rows = []
+    for name, predict in curves.items():
+        p = np.clip(predict(scores), CLIP, 1.0 - CLIP)
+        slope, _ = calibration_slope(logit(p), split.y_test.astype(float))
+        loss = log_loss(split.y_test, p)
+        rows.append({**trial, "n": n, "variant": name, "log_loss": loss, "slope": slope})
+    return {"": rows}
+
+
+def label_trials(settings: Settings) -> list[Trial]:
+    """Split by split."""
+    return [
+        {"dataset": dataset, "ratio": ratio, "split": split}
+        for split in range(settings.splits)
+        for dataset in settings.datasets
+        for ratio in REAL.ratios
+    ]
+
+
+# -- known truth -------------------------------------------------------------------------------
+
+
+def run_truth(settings: Settings, trial: Trial) -> Tables:
+    """Known link with the angle or averaged over its error; unknown link, single and averaged."""
+    name, number = trial["dataset"], trial["split"]
+    rng = trial_generator(settings.seed, "semireal", name, number)
+    split = divide(prepared(name), SemirealSettings((name,), 1), rng)
+    ones, u = np.ones(len(split.train)), split.scores[split.test]
+
+    def calibrated(**options: Any) -> Calibration:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return calibrate(
+                split.fit, split.observables, ones, Options(pool=split.X[split.pool], **options)
+            )
+
+    known = calibrated(link=LINK, link_known=True, angle="auto")
+    c, error = known.angle.cosine, known.angle.standard_error
+    spread = tuple(
+        CurvePart(share, LINK, float(np.clip(c + step * error, -1.0, 1.0)))
+        for step, share in HERMITE
+    )
+    found = {
+        "link known, at the angle": known.curve.predict(u),
+        "link known, averaged over the angle's error": AveragedCurve(spread, known.scale).predict(
+            u
+        ),
+        "Platt 500": held_out(_platt(), split, 500),
+    }
+    for route, angle in (("with the pool's angle", "auto"), ("from labels alone", "loo")):
+        free = calibrated(link=Logit(), link_known=False, angle=angle)
+        single = CalibratedCurve(free.link, free.angle.cosine, free.scale)
+        found[f"link unknown, {route}, single"] = single.predict(u)
+        found[f"link unknown, {route}, averaged"] = free.curve.predict(u)
+    rows = []
+    for variant, p in found.items():
+        judged = judge(p, split, 15)
+        kept = {key: judged[key] for key in ("error", "error_best", "kl")}
+        rows.append({**trial, "variant": variant, **kept})
+    return {"": rows}
+
+
+def _platt() -> Any:
+    return PlattScaling()
+
+
+def truth_trials(settings: Settings) -> list[Trial]:
+    """Split by split."""
+    return [
+        {"dataset": dataset, "split": split}
+        for split in range(settings.splits)
+        for dataset in settings.datasets
+    ]
+
+
+DESIGNS = tuple(name for table in TABLES.values() for name in table.full.datasets)
+QUICK = Settings(("digits", "breast_cancer"), 1)
+LABELS = Experiment(
+    name="labels",
+    full=Settings(LABELLED, 5),
+    quick=QUICK,
+    tables={"": ("dataset", "ratio", "split", "n", "variant", "log_loss", "slope")},
+    trials=label_trials,
+    run=run_labels,
+)
+TRUTH = Experiment(
+    name="truth",
+    full=Settings(DESIGNS, 5),
+    quick=QUICK,
+    tables={"": ("dataset", "split", "variant", "error", "error_best", "kl")},
+    trials=truth_trials,
+    run=run_truth,
+)
+
+
+# -- summary -----------------------------------------------------------------------------------
+
+
+def summarise_labels(frames: Frames) -> str:
+    """Mean log-loss less that of the best single curve, over cells, small ones and large ones."""
+    rows = frames[""]
+    rows = rows[rows["variant"] != "none"]
+    values = rows.pivot(index=["dataset", "ratio", "split"], columns="variant", values="log_loss")
+    gaps = values.sub(values[SINGLE], axis=0).groupby(level=["dataset", "ratio"]).mean()
+    n = rows.groupby(["dataset", "ratio"])["n"].first()
+    few = n[gaps.index] <= 200
+    slopes = rows.groupby("variant")["slope"].median()
+    lines = []
+    for name in [SINGLE, *BELIEFS]:
+        gap, better = gaps[name], f"{(gaps[name] < 0).mean():.0%}"
+        lines.append(
+            (
+                name,
+                "0" if name == SINGLE else with_error(gap.mean(), gap.sem(), None),
+                "0" if name == SINGLE else f"{gap[few].mean():+.4f}",
+                "0" if name == SINGLE else f"{gap[~few].mean():+.4f}",
+                "" if name == SINGLE else better,
+                f"{slopes[name]:.2f}",
+            )
+        )
+    header = (
+        *("curve", "log-loss less the best single curve's", "n ≤ 200", "n > 200", "better in"),
+        "median slope",
+    )
+    told = (
+        f"Real labels: {len(gaps)} cells of {gaps.index.get_level_values('dataset').nunique()} "
+        f"tasks ({int(few.sum())} with n ≤ 200), {rows['split'].nunique()} splits each; ± is the "
+        "standard error over cells. The slope is that of a logistic curve through the logits on "
+        "test rows: below 1 a curve believes itself too much, above 1 too little."
+    )
+    return f"{told}\n\n{markdown(header, lines)}"
+
+
+def summarise_truth(frames: Frames) -> str:
+    """Means over designs, and over those of Platt scaling with 500 labels."""
+    rows = frames[""]
+    means = rows.groupby("variant", sort=False)[["error", "error_best", "kl"]].mean()
+    reference = means.loc["Platt 500"]
+    lines = [
+        (
+            name,
+            f"{row['error']:.4f}",
+            f"{row['error'] / reference['error']:.2f}",
+            f"{row['error_best'] / reference['error_best']:.2f}",
+            f"{row['kl']:.4f}",
+        )
+        for name, row in means.iterrows()
+    ]
+    header = ("curve", "E∣p − F∣", "over Platt 500", "the same to F°", "KL to the truth")
+    told = (
+        f"Known truth: {rows['dataset'].nunique()} designs, {rows['split'].nunique()} splits each. "
+        "F° is the curve of the family that is nearest to the true probabilities."
+    )
+    return f"{told}\n\n{markdown(header, lines)}"
+
+
+def run(
+    folder: Path,
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    seed: int | None = None,
+    here: Collection[str] | None = None,
+) -> str:
+    """Run what is undone of the datasets that are here, write and return the summary."""
+    present = set(available() if here is None else here)
+    parts = []
+    for experiment, summarise in ((LABELS, summarise_labels), (TRUTH, summarise_truth)):
+        settings = experiment.quick if quick else experiment.full
+        settings = settings if seed is None else replace(settings, seed=seed)
+        run_experiment(
+            experiment,
+            settings,
+            folder,
+            jobs=jobs,
+            fresh=fresh,
+            only=lambda trial: trial["dataset"] in present,
+        )
+        parts.append(summarise(read_tables(experiment, settings, folder)))
+    text = "\n\n".join(parts) + "\n"
+    write_text(folder / "curves.md", text)
+    return text

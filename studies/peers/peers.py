@@ -1,0 +1,202 @@
+"""Calibrators of other packages, each given what it needs: a quarter of the n labels, or folds.
+
+betacal 1.1, venn-abers 1.5, netcal 1.4 and probmetrics 1.3 were read for this. All take P(y = 1) of
+a fitted model, or the pair (P(y = 0), P(y = 1)), together with labels that the model has not seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from angcal._typing import Floats, Matrix
+from studies.peers.methods import (
+    FOLDS,
+    OWN,
+    SCIKIT_LEARN,
+    Base,
+    Fitted,
+    Method,
+    Training,
+    chosen_C,
+    positive,
+)
+from studies.peers.remembered import Remembered
+
+Map = Callable[[Floats], Floats]
+"""P(y = 1) of a model to calibrated P(y = 1)."""
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """A calibrator of another package: probabilities and labels of a holdout to a map.
+
+    Parameters
+    ----------
+    name, package : str
+    fit : callable
+    costly : bool, default=False
+        Whether it is left to the first splits of small tasks, and to tuned models.
+    """
+
+    name: str
+    package: str
+    fit: Callable[[Floats, NDArray[np.int64]], Map]
+    costly: bool = False
+
+
+def pair(p: Floats) -> Floats:
+    """Columns P(y = 0), P(y = 1)."""
+    return np.column_stack([1.0 - p, p])
+
+
+def _betacal(p: Floats, y: NDArray[np.int64]) -> Map:
+    fitted = import_module("betacal").BetaCalibration(parameters="abm").fit(p, y)
+    return fitted.predict
+
+
+def _venn_abers(p: Floats, y: NDArray[np.int64]) -> Map:
+    fitted = import_module("venn_abers").VennAbers()
+    fitted.fit(pair(p), y)
+    return lambda new: fitted.predict_proba(pair(new))[0][:, 1]
+
+
+def _netcal(p: Floats, y: NDArray[np.int64], module: str, name: str) -> Map:
+    single_threaded_torch()
+    fitted = getattr(import_module(module), name)()
+    # ENIR shows its progress and cannot be told not to.
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        fitted.fit(p, y)
+    return fitted.transform
+
+
+def _probmetrics(p: Floats, y: NDArray[np.int64], name: str) -> Map:
+    single_threaded_torch()
+    fitted = import_module("probmetrics.calibrators").get_calibrator(name)
+    fitted.fit(pair(p), y)
+    return lambda new: np.asarray(fitted.predict_proba(pair(new)), dtype=float)[:, 1]
+
+
+def single_threaded_torch() -> None:
+    """One thread, as the other methods have; the limits of threadpoolctl may come too early."""
+    import_module("torch").set_num_threads(1)
+
+
+CALIBRATORS = (
+    Calibrator("betacal", "betacal", _betacal),
+    Calibrator("venn-abers", "venn_abers", _venn_abers),
+    *(
+        Calibrator(f"netcal {label}", module, partial(_netcal, module=module, name=name), costly)
+        for label, module, name, costly in (
+            ("beta", "netcal.scaling", "BetaCalibration", False),
+            ("temperature", "netcal.scaling", "TemperatureScaling", False),
+            ("histogram", "netcal.binning", "HistogramBinning", False),
+            ("logistic", "netcal.scaling", "LogisticCalibration", True),
+            ("isotonic", "netcal.binning", "IsotonicRegression", True),
+            ("BBQ", "netcal.binning", "BBQ", True),
+            ("ENIR", "netcal.binning", "ENIR", True),
+        )
+    ),
+    # "logistic" is the package's own advice, "ts-mix" its advice for the log-loss. Its "platt",
+    # "isotonic", "beta" and "ivap" are scikit-learn's, betacal's and venn-abers' own; "cir" needs
+    # one package more.
+    *(
+        Calibrator(
+            f"probmetrics {name}",
+            "probmetrics.calibrators",
+            partial(_probmetrics, name=name),
+            costly,
+        )
+        for name, costly in (
+            ("logistic", False),
+            ("ts-mix", False),
+            ("logistic-mix", True),
+            ("quadratic-scaling", True),
+        )
+    ),
+)
+
+
+def _on_holdout(training: Training, calibrator: Calibrator, base: Base) -> Fitted:
+    model = training.reduced_model(base)
+    _, held = training.parts
+    predict = positive(model)
+    calibrate = calibrator.fit(predict(training.X[held]), training.y[held])
+    return Fitted(lambda X: calibrate(predict(X)), chosen_C(model))
+
+
+def _cross_venn_abers(training: Training, base: Base) -> Fitted:
+    """The package's own cross-fitting; it passes rows through a data frame, which must be dense."""
+    fitted = import_module("venn_abers").VennAbersCalibrator(
+        estimator=Remembered(training.model(base), training.memory),
+        inductive=False,
+        n_splits=FOLDS,
+        random_state=training.seed,
+    )
+    fitted.fit(_dense(training.X), training.y)
+    return Fitted(lambda X: np.asarray(fitted.predict_proba(_dense(X)))[:, 1])
+
+
+def _dense(X: Matrix) -> Any:
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def _holdout_methods(base: Base) -> list[Method]:
+    tuned = base == "tuned"
+    return [
+        Method(
+            calibrator.name + (", tuned" if tuned else ""),
+            partial(_on_holdout, calibrator=calibrator, base=base),
+            plain_fits=int(not tuned),
+            searches=int(tuned),
+            reduced=base,
+            package=calibrator.package,
+            costly=calibrator.costly,
+        )
+        for calibrator in CALIBRATORS
+        if tuned or not calibrator.costly
+    ]
+
+
+def _cross_venn_abers_methods() -> list[Method]:
+    """It fits a model to all rows as well, which its predictions do not use."""
+    return [
+        Method(
+            "venn-abers, cross" + (", tuned" if tuned else ""),
+            partial(_cross_venn_abers, base="tuned" if tuned else "C=1"),
+            plain_fits=0 if tuned else FOLDS + 1,
+            searches=FOLDS + 1 if tuned else 0,
+            package="venn_abers",
+            costly=tuned,
+        )
+        for tuned in (False, True)
+    ]
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        *OWN,
+        *SCIKIT_LEARN,
+        *_cross_venn_abers_methods(),
+        *_holdout_methods("C=1"),
+        *_holdout_methods("tuned"),
+    )
+}
+"""Everything that is compared, by name."""
+
+
+def missing_packages() -> dict[str, str]:
+    """Packages that methods need and that cannot be imported, with the reasons."""
+    packages = {method.package: method for method in METHODS.values()}
+    reasons = {package: method.missing() for package, method in packages.items()}
+    return {package.split(".")[0]: reason for package, reason in reasons.items() if reason}

@@ -1,0 +1,220 @@
+"""Pictures of the benchmark on real labels: excess log-loss against n/d, and mean ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from angcal.displays import STYLES
+from studies.engine.experiment import Frames, Result
+from studies.engine.figures import FULL_WIDTH, letter, new_figure
+from studies.peers.compare import (
+    by_method,
+    cell_means,
+    dataset_ranks,
+    everywhere,
+    joined,
+    ranking,
+)
+from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
+from studies.peers.peers import METHODS
+from studies.peers.real import REAL, RealSettings
+from studies.peers.real_losses import complete, excess, summarise_losses
+from studies.peers.real_tables import summarise_ranks, where_costly
+
+OWN = (TUNED, DEFAULT)
+# Few enough lines in each to be told apart without colour; angcal's two are in all of them.
+PANELS: dict[str, tuple[str, ...]] = {
+    "one fit or five folds, C = 1": (
+        "logistic",
+        "CV sigmoid",
+        "CV sigmoid, one model",
+        "CV temperature",
+        "CV temperature, one model",
+    ),
+    "steps instead of curves, C = 1": (
+        "CV isotonic",
+        "CV isotonic, one model",
+        "venn-abers, cross",
+        "venn-abers",
+        "netcal histogram",
+    ),
+    "a quarter held out, C = 1": (
+        "betacal",
+        "netcal beta",
+        "netcal temperature",
+        "probmetrics logistic",
+        "probmetrics ts-mix",
+    ),
+    "C tuned": (
+        "logistic tuned",
+        "netcal temperature, tuned",
+        "probmetrics ts-mix, tuned",
+        "probmetrics logistic, tuned",
+        "venn-abers, tuned",
+    ),
+    "a quarter held out, C tuned": (
+        "betacal, tuned",
+        "netcal beta, tuned",
+        "netcal histogram, tuned",
+    ),
+}
+# Small cells, first splits.
+COSTLY_PANELS: dict[str, tuple[str, ...]] = {
+    "several models, C tuned, small cells": (
+        AVERAGED,
+        IN_FOLDS,
+        "CV sigmoid, tuned",
+        "CV temperature, tuned",
+        "CV isotonic, tuned",
+    ),
+    "one curve, C tuned, small cells": (
+        "CV sigmoid, one model, tuned",
+        "CV temperature, one model, tuned",
+        "netcal logistic, tuned",
+        "probmetrics logistic-mix, tuned",
+        "probmetrics quadratic-scaling, tuned",
+    ),
+    "steps, C tuned, small cells": (
+        "CV isotonic, one model, tuned",
+        "venn-abers, cross, tuned",
+        "netcal isotonic, tuned",
+        "netcal BBQ, tuned",
+        "netcal ENIR, tuned",
+    ),
+}
+# A method that is best in every cell has no excess, and a logarithmic axis no zero.
+FLOOR = 5e-4
+
+
+def _line(ax: Axes, losses: pd.Series, style: tuple[str, str, Any], name: str) -> None:
+    """Mean over datasets at each n/d, with a band of one standard error of its logarithm."""
+    grouped = losses.dropna().groupby(level="ratio")
+    mean, error = grouped.mean().clip(lower=FLOOR), grouped.sem().fillna(0.0)
+    x, colour = mean.index.to_numpy(dtype=float), style[0]
+    factor = np.exp(error / mean)
+    ax.fill_between(x, mean / factor, mean * factor, color=colour, alpha=0.1, linewidth=0)
+    ax.plot(
+        x,
+        mean,
+        color=colour,
+        marker=style[1],
+        linestyle=style[2],
+        markersize=3.5,
+        linewidth=2.0 if name in OWN else 1.1,
+        label=name,
+        zorder=3 if name in OWN else 2,
+    )
+
+
+def draw_losses(frames: Frames, settings: RealSettings) -> Figure:
+    """Log-loss above that of the best method of each cell, against n/d, on the same datasets."""
+    values = by_method(joined(frames), "log_loss")
+    panels = [
+        (title, [name for name in names if name in losses], losses)
+        for group, part in ((PANELS, values), (COSTLY_PANELS, where_costly(values)))
+        for losses in [excess(complete(everywhere(cell_means(part)))) if len(part) else part]
+        for title, names in group.items()
+    ]
+    panels = [panel for panel in panels if panel[1] and len(panel[2])]
+    n_rows = (len(panels) + 1) // 2
+    figure = new_figure(FULL_WIDTH, 3.1 * n_rows)
+    axes = figure.subplots(n_rows, 2, squeeze=False)
+    for ax, (title, names, losses) in zip(axes.flat, panels, strict=False):
+        for name, style in zip((*OWN, *names), STYLES, strict=False):
+            _line(ax, losses[name], style, name)
+        _finish(ax, settings, title, losses.index.get_level_values("dataset").nunique())
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    letter(axes.flat[: len(panels)])
+    return figure
+
+
+def _finish(ax: Axes, settings: RealSettings, title: str, n_datasets: int) -> None:
+    ax.set(xscale="log", yscale="log")
+    ax.set_title(title, fontsize=8)
+    ax.set_xticks(settings.ratios, labels=[f"{ratio:g}" for ratio in settings.ratios])
+    ax.set_xticks([], minor=True)
+    ax.set_xlabel("labels per column, n/d")
+    ax.set_ylabel(f"excess log-loss, mean of {n_datasets} sets")
+    ax.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=2)
+
+
+def _family(name: str) -> tuple[str, str, Any]:
+    """Colour and marker of a method in the picture of ranks."""
+    method = METHODS[name]
+    if name in OWN:
+        return STYLES[0]
+    if method.reduced:
+        return STYLES[3]
+    return STYLES[2] if method.searches else STYLES[1]
+
+
+FAMILIES = {
+    "angcal": STYLES[0],
+    "scikit-learn or folds, C = 1": STYLES[1],
+    "folds, C tuned": STYLES[2],
+    "a quarter held out": STYLES[3],
+}
+
+
+def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
+    """Mean rank of every method with one standard error over datasets, best at the top."""
+    means = everywhere(cell_means(by_method(joined(frames), "log_loss")))
+    means = means.drop(columns=COARSE, errors="ignore")
+    found, errors = ranking(means), dataset_ranks(means).sem().fillna(0.0)
+    names = list(found.ranks.index)
+    figure = new_figure(FULL_WIDTH, 1.4 + 0.19 * len(names))
+    ax = figure.subplots()
+    for place, name in enumerate(names):
+        colour, marker, _ = _family(name)
+        rank, error = found.ranks[name], errors[name]
+        ax.errorbar(rank, place, xerr=error, color=colour, marker=marker, markersize=5, capsize=2)
+    _critical_bar(ax, found.ranks.iloc[0], found.critical_difference)
+    ax.set_yticks(range(len(names)), labels=names)
+    ax.set_ylim(len(names) - 0.5, -2.2)
+    ax.set_xlabel(f"mean rank in log-loss over {found.n_datasets} datasets, {found.n_cells} cells")
+    ax.grid(axis="x", linewidth=0.4, alpha=0.5)
+    _explain_families(ax)
+    return figure
+
+
+def _critical_bar(ax: Axes, best: float, length: float) -> None:
+    """Ranks within this bar do not differ from the best at 5 %."""
+    ax.plot([best, best + length], [-1, -1], color="black", linewidth=2.5)
+    ax.annotate(
+        f"critical difference {length:.1f}",
+        (best, -1),
+        xytext=(0, 4),
+        textcoords="offset points",
+        fontsize=7,
+    )
+
+
+def _explain_families(ax: Axes) -> None:
+    handles = [
+        Line2D([], [], color=colour, marker=marker, linestyle="", label=label)
+        for label, (colour, marker, _) in FAMILIES.items()
+    ]
+    ax.legend(handles=handles, loc="lower left", fontsize=7)
+
+
+RANKS = Result(
+    name="ranks",
+    title="Mean ranks on real labels, tests, wins and losses, costs",
+    experiment=REAL,
+    summarise=summarise_ranks,
+    draw=draw_ranks,
+)
+LOSSES = Result(
+    name="log-loss",
+    title="Log-loss on real labels against n/d, and where a peer wins",
+    experiment=REAL,
+    summarise=summarise_losses,
+    draw=draw_losses,
+)

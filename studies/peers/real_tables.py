@@ -1,0 +1,247 @@
+"""Markdown of the benchmark on real labels: ranks and costs, tests and duels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from studies.engine.experiment import Frames
+from studies.engine.tables import markdown, yes_or_no
+from studies.peers.compare import (
+    CELL,
+    CLEAR,
+    COMPARED,
+    Ranking,
+    by_method,
+    cell_means,
+    duels,
+    everywhere,
+    joined,
+    ranking,
+)
+from studies.peers.methods import COARSE, DEFAULT, TUNED
+from studies.peers.peers import METHODS
+from studies.peers.real import OWN_NAMES, RealSettings, trials
+
+RANKED = {
+    "log_loss": "log-loss",
+    "brier": "Brier",
+    "ece_debiased": "debiased ECE",
+    "smooth_ece": "smooth ECE",
+}
+SHARE_OF_FITS = 0.1
+MOST_REASON = 120
+
+
+# -- ranks -------------------------------------------------------------------------------------
+
+
+def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
+    """Markdown: mean ranks and costs, tests, and both of angcal's classifiers against each peer."""
+    rows = joined(frames)
+    means = cell_means(by_method(rows, "log_loss"))
+    parts = [
+        coverage(frames, settings),
+        "Mean ranks (1 is best). Methods are ranked in each cell, a cell being a task at one size; "
+        "a dataset's rank is the mean over its cells:",
+        *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
+        *_coarse(everywhere(means), settings),
+        *_later_splits(rows, settings),
+        *_costly(rows, settings),
+        *(part for own in (TUNED, DEFAULT) for part in _duels(rows, own)),
+        _remarks(settings),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def coverage(frames: Frames, settings: RealSettings) -> str:
+    """What has been run, what could not be, and what failed."""
+    splits, failures = frames["splits"], frames["failures"]
+    run = splits[splits["not_run"] == ""]
+    total = len(trials(settings))
+    lines = [
+        f"{len(splits)} of {total} trials done; {run.groupby(CELL).ngroups} cells of "
+        f"{run['dataset'].nunique()} datasets, {_split_counts(run)} of {settings.splits} splits "
+        "each by both sides."
+    ]
+    # angcal's own trials need none of the packages.
+    missing = splits[splits["side"] != "angcal"]["missing"]
+    absent = [package for text in missing.unique() for package in text.split("; ")]
+    counts = {package: int(missing.str.contains(package).sum()) for package in absent}
+    told = [f"{package} ({n} trials)" for package, n in counts.items() if package]
+    if told:
+        lines.append(f"Not importable, hence not compared: {', '.join(told)}.")
+    lines += [
+        f"{method} failed {len(group)} times, first with “{group['reason'].iloc[0][:MOST_REASON]}”."
+        for method, group in failures.groupby("method")
+    ]
+    return " ".join(lines)
+
+
+def _split_counts(run: pd.DataFrame) -> str:
+    """How many splits of a cell both sides have run: from the fewest to the most."""
+    sides = run[run["side"].isin(COMPARED)].groupby([*CELL, "split"])["side"].nunique()
+    counts = (sides == len(COMPARED)).groupby(level=CELL).sum()
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _ranked(rows: pd.DataFrame, means: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The table of ranks and costs over the cells and methods of ``means``, and its tests."""
+    found = ranking(means)
+    inside = rows.set_index(CELL).loc[means.index].reset_index()
+    others = {
+        metric: ranking(cell_means(by_method(inside, metric))[list(means)]).ranks
+        for metric in RANKED
+    }
+    cost = inside.groupby("method")
+    lines = [
+        (
+            name,
+            *(f"{others[metric][name]:.2f}" for metric in RANKED),
+            f"{found.by_cells[name]:.2f}",
+            f"{means[name].mean():.4f}",
+            f"{METHODS[name].fits(settings.n_penalties)}",
+            "a quarter" if METHODS[name].reduced else "none",
+            *(f"{cost.get_group(name)['seconds'].agg(how):.3g}" for how in ("median", "mean")),
+            f"{int(cost.get_group(name)['infinite'].sum())}",
+        )
+        for name in found.ranks.index
+    ]
+    header = (
+        *("method", *RANKED.values(), "log-loss, mean over cells", "mean log-loss", "fits"),
+        *("labels held out", "median seconds", "mean seconds", "infinite losses"),
+    )
+    return [
+        markdown(header, lines),
+        _tests(found),
+        _claim(found, settings),
+        *_slower(inside, found),
+    ]
+
+
+def _tests(found: Ranking) -> str:
+    return (
+        f"{found.n_cells} cells of {found.n_datasets} datasets. Friedman's test over datasets, in "
+        f"log-loss: χ² = {found.statistic:.1f}, p = {found.p_value:.2g}. Mean ranks further apart "
+        f"than {found.critical_difference:.2f} differ at 5 % by Nemenyi's test, which allows for "
+        f"all pairs at once; it does not tell {found.best} from: {listed(found.like_the_best)}."
+    )
+
+
+def _slower(rows: pd.DataFrame, found: Ranking) -> list[str]:
+    """Where tuned angcal takes longer than the best of the peers, the cells being large."""
+    peer = _best_peer(found)
+    seconds = by_method(rows, "seconds")[[TUNED, peer]].groupby(level=CELL, sort=False).median()
+    entries = (rows["n"] * rows["d"]).groupby([rows[key] for key in CELL], sort=False).first()
+    slower = entries[seconds[TUNED] > seconds[peer]]
+    if slower.empty:
+        return [f"Seconds: {TUNED} takes fewer than {peer} in every cell."]
+    return [
+        f"Seconds: {TUNED} takes more than {peer} in {len(slower)} of {len(seconds)} cells, of "
+        f"{slower.min():,} entries n·d or more."
+    ]
+
+
+def _later_splits(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The first ranks once more without the splits on which curves were compared."""
+    later = rows[rows["split"] >= settings.costly_splits]
+    if later.empty:
+        return []
+    means = everywhere(cell_means(by_method(later, "log_loss")))
+    found = ranking(means.drop(columns=COARSE, errors="ignore"))
+    first = "; ".join(f"{name} {found.ranks[name]:.2f}" for name in found.ranks.index[:3])
+    return [
+        f"Over the splits from number {settings.costly_splits} on alone, on which no choice of "
+        f"angcal's was tried out, the first three are: {first}."
+    ]
+
+
+def _claim(found: Ranking, settings: RealSettings) -> str:
+    """Whether one of angcal's comes first, and at what share of the best peer's fits."""
+    order = "; ".join(f"{name}, {found.ranks[name]:.2f}" for name in found.ranks.index[:4])
+    own = next(str(name) for name in found.ranks.index if name in OWN_NAMES)
+    told = f"Best mean ranks in log-loss: {order}. Is one of angcal's first? "
+    told += yes_or_no(found.best == own)
+    return f"{told}. {_share_of_fits(own, _best_peer(found), settings)}"
+
+
+def _best_peer(found: Ranking) -> str:
+    return next(str(name) for name in found.ranks.index if name not in OWN_NAMES)
+
+
+def _share_of_fits(own: str, other: str, settings: RealSettings) -> str:
+    fits, others = (METHODS[name].fits(settings.n_penalties) for name in (own, other))
+    answer = yes_or_no(fits < SHARE_OF_FITS * others)
+    return f"Has {own} less than a tenth of the fits of {other}? {answer}: {fits} against {others}."
+
+
+def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The rank of the coarse path where it takes the place of the fine one."""
+    if COARSE not in means or TUNED not in means:
+        return []
+    found = ranking(means.drop(columns=TUNED))
+    peer = _best_peer(found)
+    gap = float((means[COARSE] - means[TUNED]).mean())
+    return [
+        f"With half as many penalties, {COARSE} in the place of {TUNED}: mean rank "
+        f"{found.ranks[COARSE]:.2f}, the best peer's {found.ranks[peer]:.2f} ({peer}); its mean "
+        f"log-loss is that of {TUNED} {gap:+.4f}. {_share_of_fits(COARSE, peer, settings)}"
+    ]
+
+
+def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
+    """The ranks once more over the cells and splits in which the costly methods were run."""
+    values = where_costly(by_method(rows, "log_loss"))
+    if values.empty:
+        return []
+    title = (
+        f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
+        f"{settings.costly_splits} splits, where costly methods were run as well. Those that are "
+        "tuned by folds search a penalty inside every fold:"
+    )
+    kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
+    every = cell_means(values).drop(columns=COARSE, errors="ignore")
+    means = everywhere(every)
+    dropped = [name for name in every if name not in means]
+    told = f"Not ranked, as it failed on all splits of a cell: {listed(dropped)}."
+    return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
+
+
+def where_costly(values: pd.DataFrame) -> pd.DataFrame:
+    """The splits on which costly methods were run as well."""
+    costly = [name for name in values if METHODS[name].costly]
+    return values[values[costly].notna().any(axis=1)]
+
+
+def _duels(rows: pd.DataFrame, own: str) -> list[str]:
+    """Win, tie and loss of one method against each of the others."""
+    values = by_method(rows, "log_loss").drop(columns=COARSE, errors="ignore")
+    lines = [
+        (
+            duel.peer,
+            f"{duel.wins} / {duel.ties} / {duel.losses}",
+            f"{duel.difference:+.4f}",
+            f"{duel.p_value:.2g}",
+        )
+        for duel in duels(values, own)
+    ]
+    header = ("against", "wins / ties / losses", "mean difference in log-loss", "p (Holm)")
+    return [f"**{own}** against each of the others, by cells:", markdown(header, lines)]
+
+
+def _remarks(settings: RealSettings) -> str:
+    return (
+        f"A cell is won where the mean of the paired differences over its splits exceeds {CLEAR:g} "
+        "standard errors; p is that of Wilcoxon's signed-rank test over datasets. Fits are linear "
+        f"models fitted, {settings.n_penalties} penalties in the tuned ones. Seconds are those of "
+        "one core, for fit and prediction. The log-loss is clipped at 1e-6; infinite losses are "
+        "test rows whose class was given probability 0. Splits of one dataset share rows, so that "
+        "standard errors are too small rather than too large."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row, or "none"."""
+    return "; ".join(names) if names else "none"

@@ -1,0 +1,66 @@
+"""The progress bar of the studies: on a terminal only, with the time left."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+class Bar:
+    """A bar that counts steps; nothing at all where standard error is no terminal.
+
+    Parameters
+    ----------
+    name : str
+    total : int, optional
+        Steps; None while it is unknown.
+    done : int, default=0
+        Steps that earlier runs have taken.
+    """
+
+    def __init__(self, name: str, total: int | None = None, done: int = 0) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task(name, total=total, completed=done)
+        self._progress.start()
+
+    @property
+    def total(self) -> float | None:
+        """Steps in all; pooch sets it once it knows the size of a file."""
+        return self._progress.tasks[0].total
+
+    @total.setter
+    def total(self, value: float | None) -> None:
+        self._progress.update(self._task, total=value)
+
+    def update(self, steps: int = 1) -> None:
+        """Count steps."""
+        self._progress.update(self._task, advance=steps)
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._progress.stop()
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

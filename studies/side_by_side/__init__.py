@@ -1,0 +1,1 @@
+"""The same task in five packages, from the code that a user of each writes."""

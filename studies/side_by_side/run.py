@@ -1,0 +1,226 @@
+"""The same task in angcal, scikit-learn, netcal, probmetrics and MAPIE, from what a user writes.
+
+    pip install -e '.[peers]'
+    python -m studies.side_by_side.run             # 20 splits, writes results.csv and the page
+    python -m studies.side_by_side.run --splits 2  # a look; writes nothing
+    python -m studies.side_by_side.run --page      # only the page, from results.csv
+
+Each file in ``snippets`` is run as it stands, on the arrays of a task. Fits of the features are
+counted by watching ``LogisticRegression``; the labels that a package withholds are those that the
+models behind its predictions have not seen. Seconds are of this process, imports apart: every
+snippet runs once before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import functools
+import io
+import sys
+import time
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from angcal.files import write_text
+from angcal.metrics import expected_calibration_error, log_loss
+from studies.side_by_side.page import RESULTS, write_page
+from studies.side_by_side.tasks import TASKS, Split
+
+FOLDER = Path(__file__).resolve().parent
+
+SNIPPETS = {
+    "uncalibrated": "uncalibrated",
+    "angcal": "with_angcal",
+    "angcal, tuned": "with_angcal_tuned",
+    "scikit-learn": "with_scikit_learn",
+    "scikit-learn, one model": "with_scikit_learn_one",
+    "netcal": "with_netcal",
+    "probmetrics": "with_probmetrics",
+    "MAPIE": "with_mapie",
+    "MAPIE, cross": "with_mapie_cross",
+}
+ANSWERS = ("decision_function", "predict_proba")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One snippet on one split."""
+
+    task: str
+    split: int
+    contender: str
+    lines: int
+    fits: int
+    labels: int
+    withheld: int
+    seconds: float
+    ece: float
+    log_loss: float
+
+
+def source_of(contender: str) -> str:
+    return (FOLDER / "snippets" / f"{SNIPPETS[contender]}.py").read_text()
+
+
+def lines_written(source: str) -> int:
+    """Lines that a user types: no blank ones, no docstring, not the data's import."""
+    tree = ast.parse(source)
+    skipped: set[int] = set()
+    for node in tree.body:
+        own_data = isinstance(node, ast.ImportFrom) and node.module == "task"
+        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if own_data or docstring:
+            skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(source.splitlines(), start=1)
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in skipped
+        for number, line in lines
+    )
+
+
+@dataclass
+class Watch:
+    """What becomes of logistic regressions: rows of each fit, and of those that predict."""
+
+    n_features: int
+    n_new: int
+    fitted: list[int] = field(default_factory=list)
+    predicting: list[int] = field(default_factory=list)
+
+    def saw_fit(self, model: Any, X: Any, y: Any) -> None:
+        # A calibrator may be a logistic regression too, of one score; that is no fit of the model.
+        if np.shape(X)[1] == self.n_features:
+            model.rows_seen_ = len(y)
+            self.fitted.append(len(y))
+
+    def saw_prediction(self, model: Any, X: Any) -> None:
+        if np.shape(X) == (self.n_new, self.n_features):
+            self.predicting.append(model.rows_seen_)
+
+    @property
+    def rows(self) -> int:
+        """Rows behind the predictions: of the models asked, else of the fit whose weights serve."""
+        return max(self.predicting or self.fitted)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Every LogisticRegression reports to the watch meanwhile."""
+    originals = {name: getattr(LogisticRegression, name) for name in ("fit", *ANSWERS)}
+
+    def reporting(name: str) -> Any:
+        original = originals[name]
+
+        @functools.wraps(original)
+        def method(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+            if name == "fit":
+                watch.saw_fit(self, X, arguments[0] if arguments else options["y"])
+            else:
+                watch.saw_prediction(self, X)
+            return original(self, X, *arguments, **options)
+
+        return method
+
+    for name in originals:
+        setattr(LogisticRegression, name, reporting(name))
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(LogisticRegression, name, original)
+
+
+def execute(contender: str, split: Split) -> tuple[dict[str, Any], float, Watch]:
+    """(names that the snippet leaves behind, seconds, what was fitted)."""
+    stand_in = types.ModuleType("task")
+    vars(stand_in).update(X_train=split.X_train, y_train=split.y_train, X_new=split.X_new)
+    code = compile(source_of(contender), f"{SNIPPETS[contender]}.py", "exec")
+    names: dict[str, Any] = {"__name__": "snippet"}
+    watch = Watch(n_features=split.X_new.shape[1], n_new=len(split.X_new))
+    sys.modules["task"] = stand_in
+    try:
+        with watching(watch), warnings.catch_warnings():
+            # What a package says of its own dependencies is not part of the comparison.
+            warnings.simplefilter("ignore")
+            start = time.process_time()
+            exec(code, names)
+            seconds = time.process_time() - start
+    finally:
+        del sys.modules["task"]
+    return names, seconds, watch
+
+
+def measure(task: str, number: int, contender: str, split: Split) -> Row:
+    names, seconds, watch = execute(contender, split)
+    p = np.clip(np.asarray(names["p"], dtype=float).ravel(), 0.0, 1.0)
+    # A path fits one model a penalty, by a solver of its own, each on all rows.
+    path = getattr(names["model"], "Cs_", [])
+    return Row(
+        task=task,
+        split=number,
+        contender=contender,
+        lines=lines_written(source_of(contender)),
+        fits=len(watch.fitted) + len(path),
+        labels=len(split.y_train),
+        withheld=0 if len(path) else len(split.y_train) - watch.rows,
+        seconds=round(seconds, 5),
+        ece=expected_calibration_error(split.y_new, p),
+        log_loss=log_loss(split.y_new, p),
+    )
+
+
+def run(splits: int) -> list[Row]:
+    # A fair clock: no package gets more threads than another, or waits for them.
+    torch.set_num_threads(1)
+    with threadpool_limits(limits=1):
+        for contender in SNIPPETS:
+            execute(contender, next(iter(TASKS.values()))(0))
+        return [row for task in TASKS for row in run_task(task, splits)]
+
+
+def run_task(task: str, splits: int) -> Iterator[Row]:
+    for number in range(splits):
+        split = TASKS[task](number)
+        for contender in SNIPPETS:
+            yield measure(task, number, contender, split)
+        print(f"\r{task}: {number + 1} of {splits}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def write_rows(rows: list[Row], path: Path) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [column.name for column in fields(Row)])
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    write_text(path, text.getvalue())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run the same task in five packages.")
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    options = parser.parse_args()
+    if not options.page:
+        rows = run(options.splits)
+        if options.splits < 20:
+            for row in rows:
+                print(row)
+            return
+        write_rows(rows, RESULTS)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

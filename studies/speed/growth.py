@@ -1,0 +1,63 @@
+"""Time of a fit against n·d on the randomised path, at n = d and in single precision."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from math import isqrt
+
+from sklearn.frozen import FrozenEstimator
+
+from angcal import AngularCalibratedClassifier
+from studies.speed.cases import Case, Problem, make
+from studies.speed.contenders import BASE, OUR_PART, OURS, logistic
+from studies.speed.measure import Row, order, timed
+
+# ℓ₂ strength 0.5 on columns of unit variance, in the mean-loss objective, is C = 2/n: the same
+# problem at every size. At a fixed C the penalty is weaker, relative to the data, as n grows.
+PENALTIES: dict[str, Callable[[int], float]] = {
+    "ridge 0.5": lambda n: 2.0 / n,
+    "C=0.01": lambda n: 0.01,
+}
+
+
+def growth_case(entries: int, penalty: str) -> Case:
+    """A square case of about so many entries."""
+    side = isqrt(entries)
+    return Case(side, side, PENALTIES[penalty](side), dtype="float32")
+
+
+def growth_name(entries: int, penalty: str) -> str:
+    """Name of the case."""
+    return f"{entries:.0e} {penalty}"
+
+
+def _calls(problem: Problem) -> dict[str, Callable[[], object]]:
+    X, y, case = problem.X, problem.y, problem.case
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = FrozenEstimator(logistic(case).fit(X, y))
+
+    def ours(base: object) -> Callable[[], object]:
+        return lambda: AngularCalibratedClassifier(base, observables="randomised").fit(X, y)
+
+    return {
+        BASE: lambda: logistic(case).fit(X, y),
+        OURS: ours(logistic(case)),
+        OUR_PART: ours(fitted),
+    }
+
+
+def measure_growth(entries: int, penalty: str, repeats: int, threads: int) -> Iterator[Row]:
+    """Rows of growth.csv for one size."""
+    problem = make(growth_case(entries, penalty))
+    calls = _calls(problem)
+    names = list(calls)
+    for repeat in range(repeats):
+        for position in order(len(names), repeat):
+            name = names[position]
+            model, timing = timed(calls[name])
+            row: Row = {"case": growth_name(entries, penalty), "contender": name, "repeat": repeat}
+            row |= timing.as_row() | {"entries": problem.case.entries, "penalty": penalty}
+            row["side"] = model.observables_.side if hasattr(model, "observables_") else ""
+            yield row | {"threads": threads}

@@ -1,0 +1,128 @@
+import hashlib
+import http.server
+import io
+import threading
+
+import numpy as np
+import pytest
+
+from studies.datasets import fetching
+from studies.datasets.fetching import DownloadError, fetch
+
+BODY = np.random.default_rng(0).bytes(300_000)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Files from memory; cuts the connection when told to."""
+
+    def do_GET(self):
+        web = self.server.web
+        web.asked.append(self.path)
+        body = web.files.get(self.path)
+        if body is None or web.codes:
+            self.send_error(web.codes.pop(0) if web.codes else 404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if web.cuts:
+            body = body[: web.cuts.pop(0)]
+            self.close_connection = True
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+class Web:
+    def __init__(self, url):
+        self.url, self.files, self.asked = url, {}, []
+        self.cuts, self.codes = [], []
+
+
+@pytest.fixture
+def web(monkeypatch):
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(fetching, "PAUSE_S", 0.0)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.web = Web(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server.web
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_a_file_arrives_whole_and_alone(web, tmp_path):
+    web.files["/file"] = BODY
+    target = fetch(
+        f"{web.url}/file", tmp_path / "file", expected=f"sha256:{hashlib.sha256(BODY).hexdigest()}"
+    )
+    assert target.read_bytes() == BODY
+    assert names(tmp_path) == ["file"]
+    fetch(f"{web.url}/file", tmp_path / "file")
+    assert len(web.asked) == 1
+
+
+def test_a_broken_connection_is_asked_again_and_leaves_nothing_half(web, tmp_path):
+    web.files["/file"] = BODY
+    web.cuts = [100_000, 50_000]
+    assert fetch(f"{web.url}/file", tmp_path / "file").read_bytes() == BODY
+    assert len(web.asked) == 3
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_connection_that_always_breaks_leaves_nothing(web, tmp_path):
+    web.files["/file"] = BODY
+    web.cuts = [70_000] * fetching.ATTEMPTS
+    with pytest.raises(DownloadError, match="out of reach"):
+        fetch(f"{web.url}/file", tmp_path / "file")
+    assert names(tmp_path) == []
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_kept(web, tmp_path):
+    web.files["/file"] = BODY
+    with pytest.raises(DownloadError, match=r"damaged.*expected md5:00"):
+        fetch(f"{web.url}/file", tmp_path / "file", expected="md5:00")
+    assert names(tmp_path) == []
+
+
+def test_a_missing_file_is_not_asked_for_again(web, tmp_path):
+    with pytest.raises(DownloadError, match="404"):
+        fetch(f"{web.url}/none", tmp_path / "file")
+    assert len(web.asked) == 1
+
+
+def test_a_busy_server_is_asked_again(web, tmp_path):
+    web.files["/file"] = BODY
+    web.codes = [503, 500]
+    assert fetch(f"{web.url}/file", tmp_path / "file").read_bytes() == BODY
+    web.codes = [503] * fetching.ATTEMPTS
+    with pytest.raises(DownloadError, match="503"):
+        fetch(f"{web.url}/file", tmp_path / "other")
+
+
+def test_no_connection_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching.time, "sleep", lambda seconds: waits.append(seconds))
+    waits = []
+    with pytest.raises(DownloadError, match="out of reach"):
+        fetch("http://127.0.0.1:9/file", tmp_path / "file")
+    assert sum(waits) == 0
+
+
+def test_progress_on_a_terminal(web, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    web.files["/file"] = BODY
+    fetch(f"{web.url}/file", tmp_path / "file")
+    assert "100%" in screen.getvalue()
