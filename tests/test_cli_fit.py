@@ -356,7 +356,7 @@ def test_interrupted_before_there_was_a_file(table, tmp_path, capsys, monkeypatc
     def stopped(descriptor):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("angcal.datasets.writing.os.fsync", stopped)
+    monkeypatch.setattr("angcal.files.os.fsync", stopped)
     out = tmp_path / "models" / "m.skops"
     assert run("fit", table, "--target", "outcome", "--out", out) == 130
     assert "no file was left half-written" in capsys.readouterr().err

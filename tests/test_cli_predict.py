@@ -236,7 +236,7 @@ def test_a_failure_leaves_the_earlier_file(model, rows, tmp_path, capsys, monkey
     def full(descriptor):
         raise OSError(28, "No space left on device", str(out))
 
-    monkeypatch.setattr("angcal.datasets.writing.os.fsync", full)
+    monkeypatch.setattr("angcal.files.os.fsync", full)
     assert "No space left" in refused(capsys, 1, "predict", model, rows, "--out", out)
     assert out.read_text() == "as it was"
     assert {path.name for path in tmp_path.iterdir()} == {"new.csv", "p.csv"}

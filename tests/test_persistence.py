@@ -446,7 +446,7 @@ def test_an_older_file_stays_when_writing_fails(saved, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device", str(saved))
 
-    monkeypatch.setattr("angcal.datasets.writing.os.fsync", full)
+    monkeypatch.setattr("angcal.files.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         save(model_of("default"), saved)
     assert saved.read_bytes() == before

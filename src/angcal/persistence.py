@@ -16,7 +16,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from angcal.datasets.writing import written
+from angcal.files import written
 
 FORMAT = 1
 ABOUT, SCHEMA = "angcal.json", "schema.json"
@@ -82,9 +82,9 @@ TRUSTED = (
     "angcal.several.integration.Rule",
     "angcal.several.observables.SeveralObservables",
     "angcal.several.predictor.SeveralPredictor",
-    "angcal.tables.transformers.NumberColumns",
-    "angcal.tables.transformers.SparseColumns",
-    "angcal.tables.transformers.TextColumns",
+    "angcal.tables.preparing.NumberColumns",
+    "angcal.tables.preparing.SparseColumns",
+    "angcal.tables.preparing.TextColumns",
     # What penalties and scikit-learn's transformers hold besides plain values.
     "numpy.dtype",
     "scipy.sparse._csc.csc_array",

@@ -128,7 +128,7 @@ def _write(table: Any, out: str) -> None:
     if out == "-":
         table.to_csv(sys.stdout, index=False)
         return
-    from angcal.datasets.writing import written
+    from angcal.files import written
 
     with written(Path(out)) as file:
         if out.lower().endswith(".parquet"):
