@@ -1,4 +1,8 @@
-"""The command ``angcal``: its subcommands, and what its exit codes mean."""
+"""The command ``angcal``: its subcommands, and what its exit codes mean.
+
+Each subcommand is a module with ``add_arguments(parser)`` and ``execute(options)``; all printing is
+in `terminal`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from angcal import __version__
-from angcal.benchmark import command as benchmark
-from angcal.commands import demo, fit, predict, report
-from angcal.commands.outcome import INTERRUPTED, WRONG_USAGE, guarded
-from angcal.reproduce import command as reproduce
+from angcal.cli import demo, fit, predict, report
+from angcal.cli.terminal import INTERRUPTED, WRONG_USAGE, guarded, tell
 
-GOES_ON = "interrupted; the same command, without --fresh, goes on from here"
-LEFT_NOTHING = "interrupted; no file was left half-written"
 EPILOG = """\
 examples:
   angcal fit patients.csv --target relapse --out model.skops
@@ -41,20 +41,20 @@ def build_parser() -> argparse.ArgumentParser:
     _add(commands, "predict", "calibrated probabilities of new rows", predict)
     _add(commands, "report", "a self-contained HTML report on a table", report)
     _add(commands, "demo", "calibrate digits from 100 labels", demo)
-    study = commands.add_parser("reproduce", help="re-run the paper's simulated study")
-    reproduce.add_arguments(study)
-    study.set_defaults(execute=reproduce.execute, interrupted=GOES_ON)
-    against = commands.add_parser("benchmark", help="compare with peers on real labels")
-    benchmark.add_arguments(against)
-    against.set_defaults(execute=benchmark.execute, interrupted=GOES_ON)
     return parser
 
 
 def _add(commands: Any, name: str, help_text: str, module: Any) -> None:
-    """A subcommand whose errors are told in a sentence."""
-    parser = commands.add_parser(name, help=help_text)
+    """A subcommand that turns its errors into sentences."""
+    parser = commands.add_parser(
+        name,
+        help=help_text,
+        description=module.DESCRIPTION,
+        epilog=module.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     module.add_arguments(parser)
-    parser.set_defaults(execute=guarded(name, module.execute), interrupted=LEFT_NOTHING)
+    parser.set_defaults(execute=guarded(name, module.execute))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,18 +71,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 done, 1 failed with a reason printed, 2 wrong usage, 3 a package is missing,
         130 interrupted.
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ("reproduce", "benchmark"):
+        tell(
+            f"angcal {given[0]} is now a command of angcal's repository: clone it, and run "
+            f"python -m studies {' '.join(given)}"
+        )
+        return WRONG_USAGE
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if "execute" not in options:
         parser.print_help(sys.stderr)
         return WRONG_USAGE
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:
-        print(f"\n{options.interrupted}", file=sys.stderr)
+        tell("\ninterrupted; no file was left half-written")
         return INTERRUPTED
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
