@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,10 +45,10 @@ def test_version(capsys):
 
 def test_demo_passes_its_options_on(monkeypatch):
     called = []
-    monkeypatch.setattr("angcal.demo.main", called.append)
+    monkeypatch.setattr("angcal.cli.demo.demonstrate", lambda *options: called.append(options))
     assert main(["demo"]) == 0
     assert main(["demo", "--splits", "3", "--out", "x.png", "--seed", "1"]) == 0
-    assert called == [[], ["--out=x.png", "--splits=3", "--seed=1"]]
+    assert called == [(Path("demo_output/reliability.png"), 10, 0), (Path("x.png"), 3, 1)]
 
 
 @pytest.mark.parametrize("arguments", [["--splits", "1"], ["--splits", "x"], ["--seed", "-1"]])
@@ -60,13 +61,13 @@ def test_demo_refuses_bad_numbers_itself(arguments, capsys):
 
 @pytest.mark.parametrize("out", ["x.xyz", "x"])
 def test_demo_refuses_a_picture_it_cannot_write_before_it_starts(out, capsys, monkeypatch):
-    monkeypatch.setattr("angcal.demo.main", lambda arguments: pytest.fail("it started"))
+    monkeypatch.setattr("angcal.cli.demo.demonstrate", lambda *options: pytest.fail("it started"))
     assert main(["demo", "--out", out]) == 2
     assert "must end in .png or .svg or .pdf" in capsys.readouterr().err
 
 
 def test_demo_without_its_packages(monkeypatch, capsys):
-    monkeypatch.setattr("angcal.commands.outcome.find_spec", lambda name: None)
+    monkeypatch.setattr("angcal.cli.terminal.find_spec", lambda name: None)
     assert main(["demo"]) == 3
     assert "pip install 'angcal[cli]'" in capsys.readouterr().err
 
@@ -75,7 +76,7 @@ def test_interruption_says_what_is_left(monkeypatch, capsys):
     def stopped(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("angcal.commands.fit.execute", stopped)
+    monkeypatch.setattr("angcal.cli.fit.execute", stopped)
     assert main(["fit", "data.csv", "--target", "y"]) == 130
     assert "no file was left half-written" in capsys.readouterr().err
 
@@ -85,18 +86,10 @@ def test_importing_pulls_in_no_optional_package():
     script = (
         "import sys, sklearn.linear_model; before = set(sys.modules); "
         "import angcal.cli; "
-        "print([name for name in ('pandas', 'skops', 'tqdm', 'matplotlib', 'pyarrow', 'onnx') "
-        "if name in set(sys.modules) - before])"
+        "names = ('pandas', 'skops', 'rich', 'jinja2', 'matplotlib', 'pyarrow', 'onnx'); "
+        "print([name for name in names if name in set(sys.modules) - before])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("command", [["reproduce", "--list"], ["benchmark", "real", "--quick"]])
-def test_a_study_is_sent_to_the_repository(command, capsys):
-    assert main(command) == 2
-    message = capsys.readouterr().err
-    assert f"python -m studies {' '.join(command)}" in message
-    assert message.count("\n") == 1

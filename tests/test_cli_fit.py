@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
+import sys
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
 from angcal import Logit, persistence  # noqa: E402
 from angcal.cli import main  # noqa: E402
+from angcal.metrics import expected_calibration_error, log_loss  # noqa: E402
 from angcal.persistence import about, load  # noqa: E402
 from angcal.simulation import simulate  # noqa: E402
 
@@ -68,13 +72,16 @@ def test_json_and_nothing_else(table, tmp_path, capsys):
     told = json.loads(printed.out)
     model = load(out)
     classifier = model.named_steps["classify"]
-    index = classifier.path_.index
     assert told["rows"] == 150
     assert told["C"] == classifier.C_
     assert told["angle"]["cosine"] == classifier.angle_.cosine
     assert told["angle"]["cosine_interval"] == list(classifier.angle_.interval)
-    assert told["plain"]["log_loss"] == classifier.path_.uncalibrated_log_loss[index]
-    assert told["calibrated"]["ece"] == classifier.path_.ece[index]
+    scores = classifier.observables_.calibration_scores
+    labels = DATA.y  # "yes" is 1, the second class
+    p = classifier.curve_.predict(scores)
+    assert told["calibrated"]["ece"] == expected_calibration_error(labels, p)
+    assert told["calibrated"]["log_loss"] == log_loss(labels, p)
+    assert told["plain"]["log_loss"] == log_loss(labels, expit(scores))
     best = np.argmin(classifier.path_.uncalibrated_log_loss)
     assert told["plain_at_its_best"] == {
         "C": classifier.path_.C[best],
@@ -150,6 +157,29 @@ def test_too_few_of_a_class_for_an_angle(tmp_path, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert "No angle could be estimated" in printed
     assert "the smaller class has 2 rows" in printed
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin1"])
+def test_an_output_that_is_not_utf8_loses_no_verdict(table, encoding, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert run("fit", table, "--target", "outcome") == 0
+    sys.stdout.flush()
+    printed = written.getvalue().decode(encoding)
+    assert "not determined by labels alone" in printed
+    assert "+/-" in printed or "±" in printed
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path, capsys):
+    frame = frame_of(**{"\x1b]0;taken over\x07": 1.0})
+    frame["outcome"] = frame["outcome"].replace({"yes": "\x1b[2Jyes"})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run("fit", tmp_path / "data.csv", "--target", "outcome") == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\x07" not in printed
+    assert "�[2Jyes" in printed
+    assert "�]0;taken over�: it is the same" in printed
 
 
 # -- what it takes -----------------------------------------------------------------------------
@@ -252,7 +282,7 @@ def test_three_classes(tmp_path, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert "150 rows, 6 columns after preparation; classes high (33%), low (33%)" in printed
     assert "ECE, mean over classes" in printed
-    assert "(middle) from the true ones" in printed
+    assert "of the classes are not determined by labels alone" in printed
     assert run(*options, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["plain"]["log_loss"] < np.log(3)
@@ -292,9 +322,9 @@ def test_wrong_usage(table, capsys, arguments):
 
 
 def test_missing_packages_are_named(table, capsys, monkeypatch):
-    monkeypatch.setattr("angcal.commands.outcome.find_spec", lambda name: None)
+    monkeypatch.setattr("angcal.cli.terminal.find_spec", lambda name: None)
     message = refused(capsys, 3, "fit", table, "--target", "outcome", "--out", "m.skops")
-    assert "pandas and tqdm and skops" in message
+    assert "pandas and rich and skops" in message
     assert "pip install 'angcal[cli]'" in message
 
 

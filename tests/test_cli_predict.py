@@ -134,7 +134,7 @@ def test_missing_entries(model, tmp_path, capsys):
 
 def test_blocks_change_nothing(model, rows, tmp_path, monkeypatch):
     run("predict", model, rows, "--out", tmp_path / "a.csv")
-    monkeypatch.setattr("angcal.commands.predict.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("angcal.cli.predict.ROWS_AT_ONCE", 7)
     run("predict", model, rows, "--out", tmp_path / "b.csv")
     p, q = (
         pd.read_csv(tmp_path / name)[["p_no", "p_yes"]].to_numpy() for name in ("a.csv", "b.csv")
@@ -227,6 +227,26 @@ def test_out_must_be_a_table(model, rows, tmp_path, capsys, out):
     message = refused(capsys, 2, "predict", model, rows, "--out", tmp_path / out)
     assert "must end in .csv or .parquet" in message
     assert not (tmp_path / out).exists()
+
+
+def test_out_must_not_be_an_input(model, rows, tmp_path, capsys):
+    before = rows.read_bytes()
+    (tmp_path / "link.csv").symlink_to(rows)
+    for out in (rows, rows.parent / "." / rows.name, tmp_path / "link.csv"):
+        message = refused(capsys, 2, "predict", model, rows, "--out", out)
+        assert "would overwrite its own input" in message
+    assert rows.read_bytes() == before
+
+
+def test_csv_to_an_output_that_is_not_utf8(tmp_path, rows, monkeypatch):
+    labels = np.where(DATA.y == 1, "ja, 日本", "nein")
+    save(AngularCalibratedClassifier().fit(DATA.X, labels), tmp_path / "m.skops")
+    np.savez(tmp_path / "new.npz", X=NEW)
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert run("predict", tmp_path / "m.skops", tmp_path / "new.npz") == 0
+    sys.stdout.flush()
+    assert "p_ja, 日本" in pd.read_csv(io.BytesIO(written.getvalue())).columns
 
 
 def test_a_failure_leaves_the_earlier_file(model, rows, tmp_path, capsys, monkeypatch):

@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from angcal.commands.verdict import (
-    AngleFound,
-    OwnPenalty,
-    Side,
-    Verdict,
-    in_words,
-    judge,
-    softmax_slope,
-)
+from angcal.cli.fit import in_words
 from angcal.metrics import multiclass_log_loss
+from angcal.report.figures import Side, softmax_slope
+from angcal.report.verdict import AngleFound, OwnPenalty, Verdict, judge
 from angcal.tables import fit_table
 
 pd = pytest.importorskip("pandas")
@@ -31,6 +25,7 @@ VERDICT = Verdict(
     plain=Side(ece=0.2, log_loss=0.8, confidence=0.9, accuracy=0.7),
     plain_at_its_best=OwnPenalty(C=0.1, ece=0.1, log_loss=0.65),
     calibrated=Side(ece=0.05, log_loss=0.6, confidence=0.71, accuracy=0.7),
+    gain_error=0.01,
     angle=ANGLE,
     slope=0.4,
     slope_error=0.1,
@@ -45,7 +40,9 @@ def test_everything_is_said():
     text = words()
     assert "overconfident" in text
     assert "90% sure on average, and right in 70%" in text
-    assert "lowered the log-loss by 0.200 and took away 75% of the calibration error" in text
+    assert (
+        "lowered the log-loss by 0.200 ± 0.010 and took away 75% of the calibration error" in text
+    )
     assert "(C = 0.1) has a log-loss of 0.650, 0.050 worse than the calibrated one" in text
     assert "60° from the true ones (95% interval 46° to 72°" in text
 
@@ -83,6 +80,29 @@ def test_nothing_is_praised_that_was_not_bought():
     same = replace(VERDICT.plain, log_loss=0.601)
     assert "bought next to nothing" in words(plain=same)
     assert "lowered" not in words(plain=same)
+
+
+def test_a_gain_within_chance_is_called_so():
+    text = words(gain_error=0.15)
+    assert "differ by 0.200 ± 0.150, which is within chance" in text
+    assert text.startswith("Plain probabilities are about as good here")
+    assert "lowered" not in text
+
+
+def test_headline_and_gain_agree():
+    worse = replace(VERDICT.calibrated, log_loss=0.85)
+    assert words().startswith("Calibration pays here")
+    assert words(calibrated=worse).startswith("Plain probabilities did better")
+    assert words(angle=None).startswith("These rows show no signal")
+
+
+def test_an_angle_that_labels_do_not_determine_has_no_point():
+    wide = replace(ANGLE, degrees=1.0, degrees_interval=(0.0, 66.0), cosine_interval=(0.4, 1.0))
+    text = words(angle=wide)
+    assert "not determined by labels alone; an unlabelled pool would" in text
+    assert "interval is 0° to 66° (cosine 0.40 to 1.00)" in text
+    assert "1° from" not in text
+    assert "1° from the true ones" in words(angle=replace(wide, method="combined"))
 
 
 def test_calibration_that_did_harm_is_not_praised():

@@ -4,7 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from angcal import demo
+from angcal.cli import demo
+from angcal.report.comparison import chance_ece
 
 SPLITS = 2
 ROW = re.compile(
@@ -51,8 +52,10 @@ def test_command_prints_the_tables_and_saves_a_png(tmp_path, capsys):
         assert held in ("0", "30", "20 per fit")
         assert all(0 < mean < 2 for mean in means)
         assert all(0 <= error < 1 for error in errors)
-    assert text.count("cosine between fitted and true weights") == 2
-    assert "How it was found" in text
+    assert text.count("95% interval") == 2
+    assert "angcal: The angle between fitted and true weights is not determined by labels" in text
+    assert "angcal with pool: The fitted weights are" in text
+    assert "How it is known" in text
     assert out.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert list(out.parent.iterdir()) == [out]
     assert str(out) in text.replace("\n", "")
@@ -103,11 +106,10 @@ def test_warnings_in_fits_are_told():
 
 
 def test_chance_ece_shrinks_with_the_test_set():
-    def outcome(size):
-        p = np.random.default_rng(0).random(size)
-        return demo.Outcome(None, np.zeros(size), p, ())
+    def predictions(size):
+        return np.random.default_rng(0).random(size)
 
-    small, large = (demo.chance_ece([outcome(size)], seed=0) for size in (500, 50_000))
+    small, large = (chance_ece([predictions(size)], seed=0) for size in (500, 50_000))
     # The same number of bins over a hundred times the rows: a tenth of the noise.
     assert large == pytest.approx(small / 10, rel=0.25)
 
@@ -116,7 +118,7 @@ def test_chance_ece_shrinks_with_the_test_set():
 def test_failed_plot_leaves_no_half_written_file(tmp_path, earlier):
     class FullDisk:
         def savefig(self, target, **options):
-            target.write_bytes(b"\x89PNG half")
+            target.write(b"\x89PNG half")
             raise OSError("no space left on device")
 
     out = tmp_path / "plot.png"

@@ -39,7 +39,7 @@ from angcal.baselines import CALIBRATORS
 from angcal.links import Link
 from angcal.losses import Loss
 from angcal.penalties import Penalty
-from angcal.persistence import TRUSTED, PersistenceError, about, load, save
+from angcal.persistence import FORMAT, TRUSTED, PersistenceError, about, load, save
 from angcal.simulation import simulate
 
 skops_io = pytest.importorskip("skops.io")
@@ -278,11 +278,19 @@ def test_versions_that_are_none(saved, version):
 
 @pytest.mark.parametrize("reader", [load, about])
 def test_other_format(saved, reader):
-    rewritten(saved, "angcal.json", lambda told: {**told, "format": 2})
-    refused(saved, "file format 2", "update angcal", reader=reader)
+    rewritten(saved, "angcal.json", lambda told: {**told, "format": FORMAT + 1})
+    refused(saved, f"file format {FORMAT + 1}", "update angcal", reader=reader)
 
 
-@pytest.mark.parametrize("told", [[], {}, {"format": "1"}, {"format": 1}, "text"])
+@pytest.mark.parametrize("reader", [load, about])
+def test_older_format(saved, reader):
+    """Its types may be gone, so the sentence comes before anything is looked at."""
+    rewritten(saved, "angcal.json", lambda told: {**told, "format": 1})
+    rewritten(saved, "schema.json", lambda schema: renamed(schema, "angcal.angle.Angle", "old.X"))
+    refused(saved, "file format 1", "fit the model again with this version", reader=reader)
+
+
+@pytest.mark.parametrize("told", [[], {}, {"format": "1"}, {"format": FORMAT}, "text"])
 def test_angcal_part_that_is_none(saved, told):
     refused(rewritten(saved, "angcal.json", lambda _: told), "damaged")
 

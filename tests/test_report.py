@@ -6,23 +6,28 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import Markup
 from scipy.special import expit
 
+from angcal import report
 from angcal.path.confidence import calibration_slope
-from angcal.report import examine, figures, make_report, page, summary, verdict
+from angcal.report import examine, make_report, page, pictures, summary, verdict
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED
-from angcal.report.diagnostics import diagnose
-from angcal.report.markup import Markup, clean, escape, tag
-from angcal.report.style import STYLE
-from angcal.report.svg import THEME
+from angcal.report.figures import diagnose
+from angcal.report.page import environment, facts
+from angcal.report.pictures import THEME
+from angcal.report.verdict import headline
+from angcal.tables.errors import clean
 
 VOID = {"meta", "link", "br", "hr"}
 HOSTILE = "<script>alert(1)</script>"
+STYLE = Path(report.__file__).with_name("report.css").read_text(encoding="utf-8")
 NASTY = '"><img src=x onerror=alert(2)>&amp;$x$'
 
 
@@ -197,6 +202,19 @@ def test_contrast(theme):
         assert contrast(colors[line], colors["--paper"]) >= 3.0, line
 
 
+def test_only_a_determined_angle_has_a_tile(found, parsed):
+    assert not found.verdict.angle.is_determined
+    assert found.model.angle_.method == "loo"
+    text = "".join(parsed.words)
+    assert "is not determined by labels alone; an unlabelled pool would" in text
+    assert "from the true ones (" not in text
+    assert "Angle" not in [name for name, _ in facts(found)]
+    narrow = replace(found.verdict.angle, degrees=30.0, degrees_interval=(20.0, 40.0))
+    changed = replace(found, verdict=replace(found.verdict, angle=narrow))
+    assert ("Angle", "30°") in facts(changed)
+    assert "The fitted weights are 30° from the true ones (95% interval 20° to 40°" in page(changed)
+
+
 def test_paper_is_cited(parsed):
     text = "".join(parsed.words)
     assert "NeurIPS 2025" in text
@@ -250,14 +268,12 @@ def test_several_classes_are_drawn_with_and_without_calibration(three):
     ]
 
 
-def test_markup_escapes_by_default():
-    assert tag("p", HOSTILE, title=NASTY) == (
-        '<p title="&quot;&gt;&lt;img src=x onerror=alert(2)&gt;&amp;amp;$x$">'
-        "&lt;script&gt;alert(1)&lt;/script&gt;</p>"
+def test_template_escapes_by_default():
+    made = environment().from_string('<p title="{{ nasty }}">{{ hostile }}</p>{{ markup }}')
+    assert made.render(nasty=NASTY, hostile=HOSTILE + "\x1b", markup=Markup("<b>x</b>")) == (
+        '<p title="&#34;&gt;&lt;img src=x onerror=alert(2)&gt;&amp;amp;$x$">'
+        "&lt;script&gt;alert(1)&lt;/script&gt;�</p><b>x</b>"
     )
-    assert tag("p", Markup("<b>x</b>"), None, ["1", "2"]) == "<p><b>x</b>12</p>"
-    assert tag("td", class_=None) == "<td></td>"
-    assert escape(3 < 4) == "True"
 
 
 @pytest.mark.parametrize("letter", ["\x00", "\x1b", "\x85", "\ud800", "\ufffe", "\u202e", "\u2066"])
@@ -281,12 +297,12 @@ def test_seed_draws_the_folds(found):
     features, y = table(120, 40)
     other = examine(features, y, repeats=1, target="outcome", seed=1)
     assert other.comparison.values["log-loss"][0] != found.comparison.values["log-loss"][0]
-    assert other.two.model.angle_ == found.two.model.angle_, "the fit itself draws nothing"
+    assert other.model.angle_ == found.model.angle_, "the fit itself draws nothing"
 
 
 def test_settings_of_matplotlib_stay(found):
     before = dict(matplotlib.rcParams)
-    figures.angle(found.two)
+    pictures.angle(found.model)
     assert dict(matplotlib.rcParams) == before
 
 
@@ -298,7 +314,8 @@ def test_confidence_is_told(seed, word):
     first, _, confidence, angle, gains = verdict(told)
     assert "pays here" in first
     assert f"is {word}" in confidence
-    assert f"{told.two.model.angle_.degrees:.0f}°" in angle
+    low, high = told.verdict.angle.degrees_interval
+    assert f"{low:.0f}° to {high:.0f}°" in angle
     assert "better" in gains
     assert summary(told)["plain_model"] == word
 
@@ -319,26 +336,45 @@ def test_no_signal_is_told():
     # Each row's label is against its own score, so that leave-one-out scores mislead.
     y = np.tile([0, 1], 40)
     told = examine(features, y, repeats=1)
-    assert told.two.model.angle_.cosine == 0
+    assert told.model.angle_.cosine == 0
     assert verdict(told)[0] == "These rows show no signal that a linear model could use."
     assert any("No signal found" in message for message in told.complaints)
 
 
-def test_headline_follows_the_comparison(found):
+@pytest.mark.parametrize(
+    ("gain", "error", "words"),
+    [
+        (0.1, 0.02, "Calibration pays here"),
+        (-0.1, 0.02, "Plain probabilities did better"),
+        (0.1, 0.06, "about as good"),
+        (0.001, 0.0, "about as good"),
+    ],
+)
+def test_headline_follows_the_leave_one_out_figures(found, gain, error, words):
+    plain = replace(found.verdict.plain, log_loss=found.verdict.calibrated.log_loss + gain)
+    changed = replace(found.verdict, plain=plain, gain_error=error)
+    assert words in headline(changed)
+    assert verdict(replace(found, verdict=changed))[0] == headline(changed)
+
+
+def test_last_paragraph_follows_the_comparison(found):
     losses = found.comparison.losses.copy()
     index = [found.comparison.names.index(n) for n in (ANGCAL, UNCALIBRATED, DEFAULT)]
     ripple = 0.01 * np.resize([1.0, -1.0], losses.shape[1])
-    for shifts, words in [
-        ((-0.1, 0.0, 0.0), "Calibration pays here"),
-        ((0.1, 0.0, 0.0), "Plain probabilities did better"),
-        ((0.0, 0.0, 0.1), "Choosing the penalty pays"),
-        ((0.0, 0.0, -0.1), "default penalty did better"),
-        ((0.0, 0.0, 0.0), "about as good"),
+    for shifts, outcomes, words in [
+        ((-0.1, 0.0, 0.0), ["better", "better"], "Choosing the penalty pays"),
+        ((0.1, 0.0, 0.0), ["worse", "worse"], "default penalty did better"),
+        ((0.0, 0.0, 0.1), ["no clear difference", "better"], "Choosing the penalty pays"),
+        ((0.0, 0.0, -0.1), ["no clear difference", "worse"], "default penalty did better"),
+        ((0.0, 0.0, 0.0), ["no clear difference", "no clear difference"], ""),
     ]:
         for k, i in enumerate(index):
             losses[i] = 0.5 + shifts[k] + k * ripple
         changed = replace(found, comparison=replace(found.comparison, losses=losses.copy()))
-        assert words in verdict(changed)[0], shifts
+        last = verdict(changed)[-1]
+        assert re.findall(r"±[^:)]*: ([^)]*)\)", last) == outcomes, shifts
+        assert words in last
+        assert verdict(changed)[0] == verdict(found)[0], "the headline is that of angcal fit"
 
 
 def test_refused_classes_degrade_to_a_sentence(monkeypatch):
@@ -350,7 +386,7 @@ def test_refused_classes_degrade_to_a_sentence(monkeypatch):
     features = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     y = np.argmax(features.to_numpy(), axis=1)
     told = examine(features, y, repeats=1)
-    assert told.two is None
+    assert told.model is None
     assert not told.comparison.has(ANGCAL)
     assert told.comparison.names == [DEFAULT, "CalibratedClassifierCV(5)"]
     parsed = outline(page(told))
@@ -382,7 +418,7 @@ def test_rare_class_has_no_comparison():
     y = np.r_[np.zeros(29, int), 1]
     told = examine(features, y, repeats=1)
     assert told.comparison is None
-    assert told.two.model.angle_.is_fallback
+    assert told.model.angle_.is_fallback
     text = "".join(outline(page(told)).words)
     assert "The smallest class has one row" in text
     assert "There is none: the smaller class has 1 rows" in text
@@ -406,7 +442,7 @@ def test_comparison_is_out_of_fold(found):
 def test_summary_has_the_numbers(found):
     told = summary(found)
     assert told["rows"] == 120
-    assert told["angle"]["cosine"] == found.two.model.angle_.cosine
+    assert told["angle"]["cosine"] == found.model.angle_.cosine
     assert told["classes"] == dict(zip(found.classes, found.counts, strict=True))
     first = told["comparison"][0]
     assert first["method"] == ANGCAL
@@ -425,7 +461,7 @@ def test_pool_and_dropped_columns_are_told():
     told = examine(features, y, pool=pool, repeats=1)
     assert "200 rows without labels" in verdict(told)[1]
     assert [name for name, _ in told.dropped] == ["constant"]
-    assert told.two.model.scale_.source == "pool"
+    assert told.model.scale_.source == "pool"
 
 
 def test_progress_counts_folds():

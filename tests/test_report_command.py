@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from angcal.commands import report
+from angcal.cli import main
+from angcal.files import write_text
 
 
 @pytest.fixture
@@ -23,9 +23,7 @@ def csv(tmp_path):
 
 
 def run(*arguments):
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    return report.execute(parser.parse_args([str(argument) for argument in arguments]))
+    return main(["report", *(str(argument) for argument in arguments)])
 
 
 def test_report_is_written_and_the_verdict_printed(csv, tmp_path, capsys):
@@ -83,15 +81,27 @@ def test_failures_are_one_sentence(csv, tmp_path, capsys, change, arguments, cod
     assert not (tmp_path / "r.html").exists()
 
 
+def test_fit_and_report_agree_on_figures_and_headline(csv, tmp_path, capsys):
+    out = tmp_path / "r.html"
+    assert run(csv, "--target", "y", "--out", out, "--repeats", 1, "--json") == 0
+    reported = json.loads(capsys.readouterr().out)
+    assert main(["fit", str(csv), "--target", "y", "--json"]) == 0
+    fitted = json.loads(capsys.readouterr().out)
+    assert reported["verdict"][0] == fitted["headline"]
+    assert reported["slope"] == fitted["slope"]
+    for kind, figures in reported["leave_one_out"].items():
+        assert figures == {"log-loss": fitted[kind]["log_loss"], "ECE": fitted[kind]["ece"]}
+    for name in ("cosine", "degrees", "method"):
+        assert reported["angle"][name] == fitted["angle"][name]
+
+
 def test_missing_file(tmp_path, capsys):
     assert run(tmp_path / "none.csv", "--target", "y", "--out", tmp_path / "r.html") == 1
     assert "none.csv" in capsys.readouterr().err
 
 
 def test_missing_package(csv, tmp_path, capsys, monkeypatch):
-    from angcal.commands import outcome
-
-    monkeypatch.setattr(outcome, "find_spec", lambda name: None)
+    monkeypatch.setattr("angcal.cli.terminal.find_spec", lambda name: None)
     assert run(csv, "--target", "y", "--out", tmp_path / "r.html") == 3
     assert "pip install" in capsys.readouterr().err
 
@@ -107,7 +117,7 @@ def test_stopped_writing_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        report.write_text(out, "new")
+        write_text(out, "new")
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
 

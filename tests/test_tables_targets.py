@@ -120,3 +120,9 @@ def test_names():
 )
 def test_what_is_no_class(labels, word):
     assert word in refused(frame_of(labels))
+
+
+def test_whole_numbers_beyond_2_to_the_53_stay_apart():
+    classes = [2**53, 2**53 + 1, 5]
+    _, y = split_target(pd.DataFrame({"a": range(9), "y": classes * 3}), "y")
+    assert y.tolist() == classes * 3

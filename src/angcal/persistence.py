@@ -17,83 +17,49 @@ from pathlib import Path
 from typing import Any
 
 from angcal.files import written
+from angcal.tables.errors import first_line, listed
 
-FORMAT = 1
+# Raised whenever the types in a file change; files of another format are refused.
+FORMAT = 2
 ABOUT, SCHEMA = "angcal.json", "schema.json"
-MOST_TYPES_NAMED = 5
 DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    OSError,
-    EOFError,
-    KeyError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    RuntimeError,
+    *(zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError),
+    *(KeyError, ValueError, TypeError, AttributeError, IndexError),
 )
-
 # Whose modules a file may name at all; looked at before skops is.
 PACKAGES = {"angcal", "sklearn", "numpy", "scipy", "builtins", "collections"}
-TRUSTED = (
-    "angcal.angle.Angle",
-    "angcal.baselines.calibrators.BetaCalibration",
-    "angcal.baselines.calibrators.HistogramBinning",
-    "angcal.baselines.calibrators.IsotonicCalibration",
-    "angcal.baselines.calibrators.PlattScaling",
-    "angcal.baselines.calibrators.TemperatureScaling",
-    "angcal.covariance.scale.ScoreScale",
-    "angcal.estimators.angular.AngularCalibratedClassifier",
-    "angcal.estimators.m_estimator.MEstimator",
-    "angcal.estimators.path.AngularLogisticRegressionCV",
-    "angcal.estimators.score.ScoreCalibratedClassifier",
-    "angcal.links.families.Cauchit",
-    "angcal.links.families.ClippedLinear",
-    "angcal.links.families.ComplementaryLogLog",
-    "angcal.links.families.Logit",
-    "angcal.links.families.Probit",
-    "angcal.links.several.AdditiveIndex",
-    "angcal.links.several.InteractionIndex",
-    "angcal.links.several.Softmax",
-    "angcal.links.several.TwoLayer",
-    "angcal.estimators.folds.FoldAverage",
-    "angcal.losses.Exponential",
-    "angcal.losses.HuberisedHinge",
-    "angcal.losses.Logistic",
-    "angcal.losses.ProbitLikelihood",
-    "angcal.losses.Squared",
-    "angcal.losses.SquaredHinge",
-    "angcal.observables.Observables",
-    "angcal.path.average.PenaltyAverage",
-    "angcal.path.curve.PenaltyPath",
-    "angcal.penalties.ElasticNet",
-    "angcal.penalties.NoPenalty",
-    "angcal.penalties.PseudoHuber",
-    "angcal.penalties.Quadratic",
-    "angcal.penalties.Ridge",
-    "angcal.prediction.curves.AveragedCurve",
-    "angcal.prediction.curves.CalibratedCurve",
-    "angcal.prediction.curves.ConstantCurve",
-    "angcal.prediction.parts.CurvePart",
-    "angcal.reading.problem.LinearHead",
-    "angcal.several.calibration.AngleMatrix",
-    "angcal.several.integration.Noise",
-    "angcal.several.integration.Rule",
-    "angcal.several.observables.SeveralObservables",
-    "angcal.several.predictor.SeveralPredictor",
-    "angcal.tables.transformers.NumberColumns",
-    "angcal.tables.transformers.SparseColumns",
-    "angcal.tables.transformers.TextColumns",
-    # What penalties and scikit-learn's transformers hold besides plain values.
-    "numpy.dtype",
-    "scipy.sparse._csc.csc_array",
-    "scipy.sparse._csc.csc_matrix",
-    "scipy.sparse._csr.csr_array",
-    "scipy.sparse._csr.csr_matrix",
-    "sklearn.compose._column_transformer._RemainderColsList",
-    "sklearn.frozen._frozen.FrozenEstimator",
-)
+# Types of each module that a model may hold besides those that skops trusts by itself.
+TYPES = {
+    "angcal.angle": "Angle",
+    "angcal.baselines.calibrators": "BetaCalibration HistogramBinning IsotonicCalibration "
+    "PlattScaling TemperatureScaling",
+    "angcal.covariance.scale": "ScoreScale",
+    "angcal.estimators.angular": "AngularCalibratedClassifier",
+    "angcal.estimators.folds": "FoldAverage",
+    "angcal.estimators.m_estimator": "MEstimator",
+    "angcal.estimators.path": "AngularLogisticRegressionCV",
+    "angcal.estimators.score": "ScoreCalibratedClassifier",
+    "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
+    "angcal.links.several": "AdditiveIndex InteractionIndex Softmax TwoLayer",
+    "angcal.losses": "Exponential HuberisedHinge Logistic ProbitLikelihood Squared SquaredHinge",
+    "angcal.observables": "Observables",
+    "angcal.path.average": "PenaltyAverage",
+    "angcal.path.curve": "PenaltyPath",
+    "angcal.penalties": "ElasticNet NoPenalty PseudoHuber Quadratic Ridge",
+    "angcal.prediction.curves": "AveragedCurve CalibratedCurve ConstantCurve",
+    "angcal.prediction.parts": "CurvePart",
+    "angcal.reading.problem": "LinearHead",
+    "angcal.several.calibration": "AngleMatrix",
+    "angcal.several.integration": "Noise Rule",
+    "angcal.several.predictor": "SeveralPredictor",
+    "angcal.tables.preparing": "NumberColumns SparseColumns TextColumns",
+    "numpy": "dtype",
+    "scipy.sparse._csc": "csc_array csc_matrix",
+    "scipy.sparse._csr": "csr_array csr_matrix",
+    "sklearn.compose._column_transformer": "_RemainderColsList",
+    "sklearn.frozen._frozen": "FrozenEstimator",
+}
+TRUSTED = tuple(f"{module}.{name}" for module, names in TYPES.items() for name in names.split())
 
 
 class PersistenceError(ValueError):
@@ -126,13 +92,13 @@ def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
         data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
     except Exception as error:  # skops raises many kinds for what it cannot take
         raise PersistenceError(
-            f"{type(model).__name__} cannot be saved: {_first_line(error)}; keep it with pickle, "
+            f"{type(model).__name__} cannot be saved: {first_line(error)}; keep it with pickle, "
             "or leave out the part that is named."
         ) from error
     unknown = _untrusted(data)
     if unknown:
         raise PersistenceError(
-            f"{type(model).__name__} cannot be saved: it holds {_named(unknown)}, which no reader "
+            f"{type(model).__name__} cannot be saved: it holds {listed(unknown)}, which no reader "
             "would trust; use a link, loss or penalty of angcal, or keep it with pickle."
         )
     buffer = io.BytesIO(data)
@@ -168,7 +134,7 @@ def load(path: Any) -> Any:
         unknown = _untrusted(data)
         if unknown:
             raise PersistenceError(
-                f"{path} holds {_named(unknown)}, which angcal does not trust; get the model from "
+                f"{path} holds {listed(unknown)}, which angcal does not trust; get the model from "
                 "where it was fitted, saved by angcal.persistence.save."
             )
         return _skops().loads(data, trusted=list(TRUSTED))
@@ -253,9 +219,12 @@ def _told(path: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(told, dict) or not isinstance(told.get("format"), int):
         raise _damaged(path)
     if told["format"] != FORMAT:
+        way_out = (
+            "update angcal" if told["format"] > FORMAT else "fit the model again with this version"
+        )
         raise PersistenceError(
-            f"{path} has file format {told['format']}, but this angcal reads {FORMAT}; update "
-            "angcal, or fit the model again."
+            f"{path} has file format {told['format']}, but this version of angcal reads {FORMAT}; "
+            f"{way_out}."
         )
     if not all(isinstance(told.get(part), dict) for part in ("versions", "about")):
         raise _damaged(path)
@@ -314,14 +283,3 @@ def _foreign(schema: Any) -> set[str]:
             if isinstance(module, str) and module.split(".")[0] not in PACKAGES:
                 found.add(f"{module}.{node.get('__class__')}")
     return found
-
-
-def _named(types: list[str]) -> str:
-    more = len(types) - MOST_TYPES_NAMED
-    shown = ", ".join(types[:MOST_TYPES_NAMED])
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

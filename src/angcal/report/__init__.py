@@ -1,12 +1,10 @@
 """One self-contained HTML file about a table's calibration: verdict, pictures, comparison.
 
-``findings`` computes, ``comparison`` cross-validates, ``verdict`` puts it in words, ``figures``
-draws, ``page`` assembles.
+`figures` computes a model's leave-one-out figures, `verdict` puts them in words, `comparison`
+cross-validates, `findings` collects all of it, `pictures` draws, and `page` renders `report.html`.
 """
 
-from angcal.report.findings import Findings, examine
-from angcal.report.making import make_report
-from angcal.report.page import page
-from angcal.report.verdict import summary, verdict
+from angcal.report.findings import Findings, examine, summary, verdict
+from angcal.report.page import make_report, page
 
 __all__ = ["Findings", "examine", "make_report", "page", "summary", "verdict"]

@@ -1,4 +1,4 @@
-"""Out-of-fold probabilities of several calibrators of the same model, on the user's own rows.
+"""Out-of-fold probabilities of all calibrators of the same model, on the user's own rows.
 
 Repeated stratified cross-validation. Rows are the units of every standard error: a row's losses
 are averaged over the repetitions first.
@@ -7,7 +7,7 @@ are averaged over the repetitions first.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +20,14 @@ from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.displays.comparison import PROBABILITY_FLOOR, ece_and_error, mean_and_error
+from angcal.displays.comparison import ece_and_error
 from angcal.estimators import ScoreCalibratedClassifier
 from angcal.metrics import expected_calibration_error
+from angcal.report.figures import both_classes, mean_and_error, row_losses
 from angcal.tables import fit_table, preparation
 from angcal.tables.fitting import MOST_FOLDS, STRENGTHS
 
-N_FOLDS, HOLDOUT_SIZE, BOOTSTRAP_DRAWS, CHANCE_DRAWS = 5, 0.3, 60, 20
-# Repetitions for tables of at most so many entries.
-REPEATS = ((200_000, 4), (5_000_000, 2))
-PENALTIES = 20
+N_FOLDS, HOLDOUT_SIZE, PENALTIES = 5, 0.3, 20
 
 ANGCAL, UNCALIBRATED, DEFAULT = "angcal", "uncalibrated, same C", "uncalibrated, C = 1"
 METRICS = ("log-loss", "Brier", "ECE")
@@ -83,7 +81,7 @@ class Method:
     Attributes
     ----------
     name : str
-    fits, fits_several : str
+    fits, fits_multiclass : str
         Fits of the linear model for two classes, and for more.
     labels : str
         Share of the training labels that each fit sees.
@@ -95,15 +93,11 @@ class Method:
 
     name: str
     fits: str
-    fits_several: str
+    fits_multiclass: str
     labels: str
     predict: Callable[[Fold], Floats]
     needs_angcal: bool = False
     two_classes: bool = False
-
-
-def _both(positive: Floats) -> Floats:
-    return np.column_stack([1.0 - positive, positive])
 
 
 def _logistic(C: float) -> LogisticRegression:
@@ -116,7 +110,7 @@ def _angcal(fold: Fold) -> Floats:
 
 def _uncalibrated(fold: Fold) -> Floats:
     if np.shape(getattr(fold.head, "coef_", ()))[:1] == (1,):
-        return _both(expit(fold.test_scores))
+        return both_classes(expit(fold.test_scores))
     return np.asarray(_logistic(fold.C).fit(fold.train, fold.codes).predict_proba(fold.test))
 
 
@@ -127,7 +121,7 @@ def _default(fold: Fold) -> Floats:
 def _platt_loo(fold: Fold) -> Floats:
     curve = PlattScaling(smoothed_targets=True)
     curve.fit(fold.head.observables_.calibration_scores, fold.codes)
-    return _both(curve.predict(fold.test_scores))
+    return both_classes(curve.predict(fold.test_scores))
 
 
 def _platt_holdout(fold: Fold) -> Floats:
@@ -226,14 +220,14 @@ class Comparison:
     def difference(self, name: str, other: str) -> tuple[float, float]:
         """Mean log-loss of one method less another's, and the standard error of that."""
         gap = self.losses[self.names.index(name)] - self.losses[self.names.index(other)]
-        return mean_and_error(gap, np.ones_like(gap))
+        return mean_and_error(gap)
 
 
 def repeats_for(n_entries: int, n_classes: int = 2) -> int:
-    """Repetitions of the cross-validation; one for several classes, whose fits take long."""
+    """Repetitions of the cross-validation; one for three and more classes, whose fits take long."""
     if n_classes > 2:
         return 1
-    return next((repeats for most, repeats in REPEATS if n_entries <= most), 1)
+    return 4 if n_entries <= 200_000 else 2 if n_entries <= 5_000_000 else 1
 
 
 def fold_count(y: Any) -> int:
@@ -268,10 +262,9 @@ def compare(
     progress : callable, optional
         Called as ``progress(folds done, folds in all)``, first with 0.
     """
-    counts, folds = np.bincount(codes), fold_count(codes)
+    n_classes, folds = int(codes.max()) + 1, fold_count(codes)
     if folds < 2:
         return "The smallest class has one row, so nothing can be left out of a fit."
-    n_classes = len(counts)
     methods = [
         method
         for method in METHODS
@@ -301,7 +294,7 @@ def compare(
     kept = tuple(method for method in methods if method.name not in failures)
     if not kept:
         return f"No method could be fitted: {next(iter(failures.values()))}"
-    return _measure(kept, found, codes, folds, repeats, seed, failures)
+    return _measure(kept, found, codes, folds, seed, failures)
 
 
 def _fold(
@@ -312,9 +305,7 @@ def _fold(
     if fits:
         fitted = fit_table(rows, _safe_indexing(y, train), pool=pool, Cs=PENALTIES, seed=seed)
         model = fitted.model
-        prepare = model[:-1]
-    else:
-        prepare = preparation(rows).fit(rows)
+    prepare = preparation(rows).fit(rows) if model is None else model[:-1]
     return Fold(
         model, prepare.transform(rows), prepare.transform(raw_test), codes[train], raw_test, seed
     )
@@ -325,26 +316,22 @@ def _measure(
     found: dict[str, Floats],
     codes: Any,
     folds: int,
-    repeats: int,
     seed: int,
     failures: dict[str, str],
 ) -> Comparison:
     truth = np.eye(int(codes.max()) + 1)[codes]
     # Two classes mirror each other: one column says it all.
-    columns = [1] if truth.shape[1] == 2 else range(truth.shape[1])
-    ones, losses, rows = np.ones(len(codes)), [], []
+    columns = [1] if truth.shape[1] == 2 else list(range(truth.shape[1]))
+    losses, rows = [], []
     for method in methods:
         p = found[method.name]
-        of_label = np.clip(np.sum(p * truth, axis=2), PROBABILITY_FLOOR, 1.0)
-        loss = -np.log(of_label).mean(axis=0)
-        square = np.mean([((p - truth) ** 2)[:, :, k].mean(axis=0) for k in columns], axis=0)
-        brier = square * len(columns)
-        pairs = [(truth[:, k], p[r, :, k].clip(0.0, 1.0)) for r in range(repeats) for k in columns]
-        ece = ece_and_error(pairs, ones, n_draws=BOOTSTRAP_DRAWS, random_state=seed)
-        losses.append(loss)
-        rows.append([mean_and_error(loss, ones), mean_and_error(brier, ones), ece])
+        losses.append(row_losses(p, codes).mean(axis=0))
+        brier = ((p - truth) ** 2)[:, :, columns].mean(axis=0).sum(axis=1)
+        pairs = [(truth[:, k], one[:, k].clip(0.0, 1.0)) for one in p for k in columns]
+        ece = ece_and_error(pairs, np.ones(len(codes)), n_draws=60, random_state=seed)
+        rows.append([mean_and_error(losses[-1]), mean_and_error(brier), ece])
     table = np.array(rows)
-    first = found[methods[0].name][0]
+    first = found[methods[0].name]
     return Comparison(
         methods=methods,
         probabilities=found,
@@ -352,18 +339,27 @@ def _measure(
         errors={metric: table[:, i, 1] for i, metric in enumerate(METRICS)},
         losses=np.array(losses),
         folds=folds,
-        repeats=repeats,
-        chance=_chance_ece([first[:, k] for k in columns], seed),
+        repeats=len(first),
+        chance=chance_ece([first[0][:, k] for k in columns], seed),
         failures=failures,
     )
 
 
-def _chance_ece(columns: list[Floats], seed: int) -> float:
-    """Mean ECE where labels are drawn from the predictions themselves."""
+def chance_ece(predictions: Sequence[Floats], seed: int, n_draws: int = 20) -> float:
+    """Mean ECE where labels are drawn from the predictions themselves: what chance alone gives.
+
+    Parameters
+    ----------
+    predictions : sequence of (n,) arrays
+        Probabilities of a class.
+    seed, n_draws : int
+        Of the labels, and how often they are drawn for each array.
+    """
+    # A stream of its own: labels drawn with the numbers that made the predictions prove nothing.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     draws = [
         expected_calibration_error(rng.random(len(p)) < p, p.clip(0.0, 1.0))
-        for p in columns
-        for _ in range(CHANCE_DRAWS)
+        for p in predictions
+        for _ in range(n_draws)
     ]
     return float(np.mean(draws))

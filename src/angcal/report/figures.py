@@ -1,227 +1,254 @@
-"""The report's pictures: displays on figures of one style, as inline SVG."""
+r"""Numbers of one fitted model: its leave-one-out figures, and how far its design is from theory.
+
+Each row is judged by weights that have not seen it. The plain model turns leave-one-out scores z̃
+into p = 1/(1 + exp(−z̃)), or into the softmax of the class scores; the calibrated one maps the same
+scores through the curve that the model delivers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, ndtri, softmax
+from scipy.stats import kurtosis, skew
+from sklearn.exceptions import ConvergenceWarning
 
-from angcal.displays import (
-    AngleDisplay,
-    AngleMatrixDisplay,
-    ClasswiseReliabilityDisplay,
-    ComparisonDisplay,
-    PenaltyPathDisplay,
-    ReliabilityDisplay,
-    SmoothedLinkDisplay,
+from angcal._typing import Floats
+from angcal.baselines import SoftmaxTemperature
+from angcal.metrics import (
+    classwise_ece,
+    expected_calibration_error,
+    log_loss,
+    multiclass_log_loss,
 )
-from angcal.displays.canvas import FAINT, STYLES
-from angcal.metrics import reliability_curve
-from angcal.report.comparison import ANGCAL, Comparison
-from angcal.report.diagnostics import Diagnostics
-from angcal.report.findings import Findings, SeveralAngles, TwoClasses
-from angcal.report.markup import Markup, clean
-from angcal.report.svg import drawing, inline_svg
+from angcal.path.confidence import calibration_slope
+from angcal.several.multinomial import contrasts
 
-WIDTH = 4.5  # inches: small enough to stay readable on a phone
-WIDE = 5.6
-NARROW = 3.5  # where three stand side by side
-N_BINS = 10
-MOST_PANELS, PANELS_IN_A_ROW = 12, 2
-LONGEST_NAME, LONGEST_UPRIGHT = 24, 4
+PROBABILITY_FLOOR = 1e-12
 
 
-def _figure(height: float, width: float = WIDTH) -> Any:
-    from matplotlib.figure import Figure
+@dataclass(frozen=True)
+class Side:
+    """One of the two models, on rows that it has not seen.
 
-    return Figure(figsize=(width, height), layout="constrained")
+    Attributes
+    ----------
+    ece, log_loss : float
+        Expected calibration error in 15 bins, for three and more classes its mean over them, and
+        the mean of −log P(label).
+    confidence : float
+        Mean probability of the predicted class.
+    accuracy : float
+        Share of rows whose predicted class is right.
+    """
 
-
-def short(name: str) -> str:
-    """A name that fits above a small picture."""
-    name = clean(name).replace("\n", " ").replace("\t", " ")
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-
-
-def reliability(two: TwoClasses, kind: str, positive: str) -> Markup:
-    """Reliability diagram of "calibrated" or "plain" leave-one-out probabilities."""
-    with drawing():
-        figure = _figure(5.3)
-        style = STYLES[0 if kind == "calibrated" else 1]
-        ReliabilityDisplay.from_predictions(
-            two.labels,
-            getattr(two, kind),
-            n_bins=N_BINS,
-            name="angcal" if kind == "calibrated" else "plain",
-            ax=figure.subplots(),
-            histogram=True,
-            color=style[0],
-            marker=style[1],
-            linestyle=style[2],
-        )
-        return inline_svg(
-            figure,
-            f"reliability-{kind}",
-            f"Reliability diagram of the {kind} probabilities",
-            f"Observed frequency of {clean(positive)} against the mean predicted probability in "
-            f"{N_BINS} bins, with 95 % consistency bands and a histogram of the predictions below. "
-            f"The expected calibration error is {two.ece(kind):.3f}.",
-        )
+    ece: float
+    log_loss: float
+    confidence: float
+    accuracy: float
 
 
-def angle(two: TwoClasses) -> Markup:
-    """The angle as an angle."""
-    found = two.model.angle_
-    with drawing():
-        figure = _figure(4.6)
-        display = AngleDisplay.from_estimator(two.model, ax=figure.subplots())
-        low, high = display.degree_interval or (0.0, 180.0)
-        return inline_svg(
-            figure,
-            "angle",
-            "The angle between fitted and true weights",
-            f"Two arrows {found.degrees:.0f} degrees apart. The interval, drawn as a wedge, goes "
-            f"from {low:.0f} to {high:.0f} degrees.",
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Leave-one-out probabilities of the plain and of the calibrated model.
+
+    Attributes
+    ----------
+    codes : (n,) int array
+        Classes 0, …, K − 1.
+    plain, calibrated : (n, K) arrays
+        Probabilities of the classes.
+    slope, slope_error : float
+        Factor that makes the plain log-odds likeliest, and its standard error: 1 where the plain
+        model is as sure as it should be, below 1 where it is overconfident.
+    """
+
+    codes: Any
+    plain: Floats
+    calibrated: Floats
+    slope: float
+    slope_error: float
+
+    def side(self, kind: str) -> Side:
+        """Figures of the "plain" or of the "calibrated" model."""
+        p = getattr(self, kind)
+        if p.shape[1] == 2:
+            ece = float(expected_calibration_error(self.codes, p[:, 1]))
+            loss = float(log_loss(self.codes, p[:, 1]))
+        else:
+            ece = float(np.mean(classwise_ece(self.codes, p)))
+            loss = float(multiclass_log_loss(self.codes, p))
+        right = p.argmax(axis=1) == self.codes
+        return Side(ece, loss, float(p.max(axis=1).mean()), float(right.mean()))
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Mean over rows of plain less calibrated log-loss, and the standard error of that mean."""
+        return mean_and_error(
+            row_losses(self.plain, self.codes) - row_losses(self.calibrated, self.codes)
         )
 
 
-def smoothed_link(two: TwoClasses) -> Markup:
-    """F against the raw sigmoid."""
-    with drawing():
-        figure = _figure(4.9)
-        display = SmoothedLinkDisplay.from_estimator(two.model, ax=figure.subplots())
-        low, high = display.calibrated[[0, -1]]
-        raw_low, raw_high = display.raw[[0, -1]]
-        return inline_svg(
-            figure,
-            "link",
-            "From score to probability",
-            f"Over the scores of the training rows the calibrated curve rises from {low:.2f} to "
-            f"{high:.2f}, the raw sigmoid from {raw_low:.2f} to {raw_high:.2f}. A histogram of the "
-            "scores lies below.",
+def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
+    """Leave-one-out probabilities of a fitted classifier: the one home of these figures.
+
+    The calibrated ones are those of the delivered curve at the leave-one-out scores. The curve's
+    own parameters were fitted to these scores, so their log-loss is optimistic by about the number
+    of these parameters over n.
+
+    Parameters
+    ----------
+    model : AngularLogisticRegressionCV or AngularCalibratedClassifier
+        Fitted, with ``observables_`` and ``curve_``.
+    codes : (n,) int array
+        Classes of the training rows as 0, …, K − 1, in the order of ``classes_``.
+    """
+    scores = model.observables_.calibration_scores
+    if len(model.classes_) == 2:
+        slope, error = calibration_slope(scores, codes.astype(np.float64))
+        plain, calibrated = (
+            both_classes(expit(scores)),
+            both_classes(np.asarray(model.curve_.predict(scores))),
+        )
+    else:
+        scores = scores @ contrasts(len(model.classes_)).T
+        slope, error = softmax_slope(scores, codes)
+        plain, calibrated = softmax(scores, axis=1), model.curve_.predict(scores)
+    return LeaveOneOut(codes, plain, np.asarray(calibrated), slope, error)
+
+
+def both_classes(positive: Floats) -> Floats:
+    """(n, 2) probabilities from those of the second class."""
+    return np.column_stack([1.0 - positive, positive])
+
+
+def row_losses(p: Floats, codes: Any) -> Floats:
+    """−log P(label) of every row, from (…, n, K) probabilities; P is kept above 1e-12."""
+    labels = np.broadcast_to(codes[:, None], (*p.shape[:-1], 1))
+    of_label = np.take_along_axis(p, labels, axis=-1)[..., 0]
+    return -np.log(np.clip(of_label, PROBABILITY_FLOOR, 1.0))
+
+
+def mean_and_error(values: Floats) -> tuple[float, float]:
+    """Mean of the values and its standard error, sd/√n."""
+    return float(np.mean(values)), float(np.std(values) / np.sqrt(len(values)))
+
+
+def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:
+    """a ≥ 0 of the likeliest P(y = k) ∝ exp(a·score_k), and its standard error.
+
+    Parameters
+    ----------
+    scores : (n, K) array
+        Of rows that the model has not seen.
+    codes : (n,) array of int
+        Classes 0, …, K − 1.
+    """
+    if np.ptp(scores, axis=1).max() == 0:
+        return 0.0, float("inf")
+    with warnings.catch_warnings():
+        # Useless scores have the slope 0, perfect ones a large slope: both are reported.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        slope = 1.0 / SoftmaxTemperature().fit(scores, codes).temperature_
+    p = softmax(slope * scores, axis=1)
+    center = np.sum(p * scores, axis=1, keepdims=True)
+    information = float(np.sum(p * (scores - center) ** 2))
+    return slope, 1.0 / np.sqrt(information) if information > 0 else float("inf")
+
+
+# -- how far the design is from what the theory asks for ---------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Shape of the leave-one-out scores, and how much the influence of rows varies.
+
+    Attributes
+    ----------
+    skewness, excess_kurtosis : float
+        Both 0 for a Gaussian.
+    skewness_error, kurtosis_error : float
+        Their standard deviations over Gaussian samples of this size, √(6/n) and √(24/n).
+    normal_quantiles, score_quantiles : (m,) arrays
+        The QQ picture, at most 300 points.
+    unevenness : float
+        sd(γ_i)/mean(γ_i) of the leave-one-out steps.
+    top_share : float
+        Share of all leverage that the 5% of rows with the highest leverage have.
+    """
+
+    skewness: float
+    excess_kurtosis: float
+    skewness_error: float
+    kurtosis_error: float
+    normal_quantiles: Floats
+    score_quantiles: Floats
+    unevenness: float
+    top_share: float
+
+    # Smaller deviations did no harm to the curve in simulations with heavy tails.
+    @property
+    def is_skewed(self) -> bool:
+        """Whether the skewness is large, and larger than chance explains."""
+        return abs(self.skewness) > max(0.5, 2.0 * self.skewness_error)
+
+    @property
+    def is_tailed(self) -> bool:
+        """Whether the kurtosis is large, and larger than chance explains."""
+        return abs(self.excess_kurtosis) > max(1.0, 2.0 * self.kurtosis_error)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the scores look Gaussian enough, given how many there are."""
+        return not (self.is_skewed or self.is_tailed)
+
+    @property
+    def shape(self) -> str:
+        """The scores' distribution, in words."""
+        if self.is_gaussian:
+            return "The scores look close enough to Gaussian."
+        parts = []
+        if self.is_skewed:
+            parts.append("skewed to the " + ("right" if self.skewness > 0 else "left"))
+        if self.is_tailed:
+            parts.append("heavy-tailed" if self.excess_kurtosis > 0 else "flat or two-humped")
+        return (
+            f"The scores are {' and '.join(parts)}. The theory is for Gaussian ones: look at the "
+            "reliability diagram before you trust the curve, and take the angle as a rough guide."
+        )
+
+    @property
+    def evenness(self) -> str:
+        """How much the influence of rows varies, in words."""
+        if self.unevenness <= 0.3:
+            return "All rows influence the fit about equally, as the theory assumes."
+        if self.unevenness <= 0.8:
+            return "Rows influence the fit somewhat unequally; the angle's interval allows for it."
+        return (
+            "A few rows influence the fit much more than others. The angle's interval is widened "
+            "for it; expect less of the angle itself."
         )
 
 
-def penalty_path(two: TwoClasses, metric: str) -> Markup:
-    """Leave-one-out "log_loss", "ece" or "cosine" against C."""
-    path = two.model.path_
-    told = {
-        "log_loss": ("Log-loss", "log-loss", path.log_loss),
-        "ece": ("Calibration error", "calibration error", path.ece),
-        "cosine": ("Cosine of the angle", "cosine of the angle", path.cosine),
-    }
-    title, name, values = told[metric]
-    with drawing():
-        figure = _figure(2.9, NARROW)
-        PenaltyPathDisplay(path).plot([figure.subplots()], show=[metric])
-        return inline_svg(
-            figure,
-            f"path-{metric}",
-            f"{title} under each penalty",
-            f"The leave-one-out {name} under {len(path.C)} penalties from C = {path.C[0]:.2g} to "
-            f"{path.C[-1]:.2g}. At the chosen C = {path.C[path.index]:.2g} it is "
-            f"{values[path.index]:.3f}.",
-        )
-
-
-def comparison(found: Comparison, metric: str) -> Markup:
-    """One metric of every method as dots."""
-    with drawing():
-        figure = _figure(1.0 + 0.36 * len(found.methods))
-        display = ComparisonDisplay(
-            found.names, {metric: found.values[metric]}, {metric: found.errors[metric]}
-        )
-        display.plot([figure.subplots()])
-        best = found.names[int(np.argmin(found.values[metric]))]
-        return inline_svg(
-            figure,
-            f"comparison-{metric}",
-            f"{metric} of every method",
-            f"Dots with standard errors, lower is better. The lowest {metric} is that of {best}. "
-            "The table has the numbers.",
-        )
-
-
-def quantiles(found: Diagnostics) -> Markup:
-    """Quantiles of the scores against those of a Gaussian."""
-    with drawing():
-        figure = _figure(4.0)
-        ax = figure.subplots()
-        reach = 1.05 * float(
-            np.max(np.abs(np.concatenate([found.normal_quantiles, found.score_quantiles])))
-        )
-        reach = max(reach, 1.0)
-        ax.plot([-reach, reach], [-reach, reach], color=FAINT, lw=1, label="Gaussian")
-        ax.plot(
-            found.normal_quantiles,
-            found.score_quantiles,
-            color=STYLES[0][0],
-            marker="o",
-            ms=3,
-            ls="",
-            label="scores",
-        )
-        ax.set(xlabel="Quantiles of a Gaussian", ylabel="Quantiles of the scores")
-        ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
-        ax.set_aspect("equal", adjustable="box")
-        ax.legend(loc="upper left", frameon=False)
-        return inline_svg(
-            figure,
-            "quantiles",
-            "How Gaussian the scores are",
-            "Quantiles of the standardised leave-one-out scores against those of a Gaussian; on "
-            f"the diagonal they agree. Skewness {found.skewness:.2f}, excess kurtosis "
-            f"{found.excess_kurtosis:.2f}.",
-        )
-
-
-def angle_matrix(found: SeveralAngles, classes: Sequence[str]) -> Markup:
-    """Cosines of every pair of true and fitted weights."""
-    names = [short(name) for name in classes]
-    with drawing():
-        figure = _figure(1.6 + 0.42 * len(names), WIDE)
-        ax = figure.subplots()
-        AngleMatrixDisplay(found.cosine, names, names).plot(ax, colorbar=False)
-        ax.tick_params(axis="x", rotation=90 if max(map(len, names)) > LONGEST_UPRIGHT else 0)
-        best = ", ".join(f"{value:.2f}" for value in np.diag(found.cosine))
-        return inline_svg(
-            figure,
-            "angles",
-            "Cosines between true and fitted weights",
-            f"A matrix with one row for the true and one column for the fitted weights of each of "
-            f"{len(names)} classes. Along the diagonal: {best}.",
-        )
-
-
-def classwise(found: Findings, method: str) -> Markup:
-    """Small reliability diagrams of out-of-fold probabilities, the most frequent classes."""
-    compared = found.comparison
-    if compared is None:
-        raise ValueError("a classwise diagram needs the comparison's probabilities.")
-    probabilities = compared.probabilities[method][0].clip(0.0, 1.0)
-    shown = np.sort(np.argsort(found.counts, kind="stable")[::-1][:MOST_PANELS])
-    with drawing():
-        rows = -(-len(shown) // PANELS_IN_A_ROW)
-        figure = _figure(2.4 * rows)
-        color, marker, dash = STYLES[0 if method == ANGCAL else 1]
-        displays = [
-            ReliabilityDisplay(
-                reliability_curve(found.codes == k, probabilities[:, k], n_bins=N_BINS)
-            )
-            for k in shown
-        ]
-        ClasswiseReliabilityDisplay(displays, [short(found.classes[k]) for k in shown]).plot(
-            figure.subplots(rows, PANELS_IN_A_ROW, squeeze=False).ravel(),
-            columns=PANELS_IN_A_ROW,
-            color=color,
-            marker=marker,
-            linestyle=dash,
-        )
-        return inline_svg(
-            figure,
-            f"classwise-{compared.names.index(method)}",
-            f"Reliability of each class, {method}",
-            f"One small diagram for each of {len(shown)} classes: the frequency of the class "
-            "against its mean predicted probability, with 95 % consistency bands.",
-        )
+def diagnose(observables: Any) -> Diagnostics:
+    """Diagnostics of a fit from its observables."""
+    scores = observables.calibration_scores
+    n, spread = len(scores), float(np.std(scores))
+    standard = (scores - scores.mean()) / spread if spread > 0 else np.zeros(n)
+    points = min(n, 300)
+    levels = (np.arange(points) + 0.5) / points
+    leverages = np.sort(observables.leverages)[::-1]
+    top, total = max(1, round(0.05 * n)), float(leverages.sum())
+    return Diagnostics(
+        skewness=float(skew(standard)) if spread > 0 else 0.0,
+        excess_kurtosis=float(kurtosis(standard)) if spread > 0 else 0.0,
+        skewness_error=float(np.sqrt(6.0 / n)),
+        kurtosis_error=float(np.sqrt(24.0 / n)),
+        normal_quantiles=ndtri(levels),
+        score_quantiles=np.quantile(standard, levels),
+        unevenness=observables.unevenness,
+        top_share=float(leverages[:top].sum()) / total if total > 0 else 0.0,
+    )

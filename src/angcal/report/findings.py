@@ -1,4 +1,4 @@
-"""All that a report says, computed once: the fit, its diagnostics, the comparison."""
+"""All that a report says, computed once: the fit, its verdict and diagnostics, the comparison."""
 
 from __future__ import annotations
 
@@ -8,76 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
 
-from angcal._typing import Floats
-from angcal.metrics import expected_calibration_error, log_loss
-from angcal.path.confidence import calibration_slope
 from angcal.report.comparison import PENALTIES, Comparison, compare, repeats_for
-from angcal.report.diagnostics import Diagnostics, diagnose
-from angcal.tables import TableError, dropped_columns, fit_table
+from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
+from angcal.report.verdict import Verdict, sentences, verdict_of
+from angcal.tables import FittedTable, TableError, dropped_columns, fit_table
 
 DEFAULT_TITLE = "Calibration report"
-FOR_PROGRAMMERS = (DeprecationWarning, FutureWarning, ResourceWarning)
 
 Progress = Callable[[int, int, str], None]
 """(steps done, steps in all, what comes next) -> None."""
-
-
-@dataclass(frozen=True, eq=False)
-class TwoClasses:
-    """What one fit on all rows shows where there are two classes.
-
-    Attributes
-    ----------
-    model : AngularLogisticRegressionCV
-        Fitted on the prepared rows.
-    labels : (n,) array
-        1 for the second class.
-    scores : (n,) array
-        Leave-one-out scores.
-    calibrated, plain : (n,) arrays
-        Leave-one-out probabilities: F of the scores, and the raw sigmoid of them.
-    slope, slope_error : float
-        a of the likeliest P(y = 1) = σ(a·score + b), and its standard error: 1 where the plain
-        model is right about its own certainty, below 1 where it is overconfident.
-    diagnostics : Diagnostics
-    """
-
-    model: Any
-    labels: Floats
-    scores: Floats
-    calibrated: Floats
-    plain: Floats
-    slope: float
-    slope_error: float
-    diagnostics: Diagnostics
-
-    def ece(self, kind: str) -> float:
-        """Leave-one-out ECE of "calibrated" or "plain" probabilities."""
-        return expected_calibration_error(self.labels, getattr(self, kind))
-
-    def log_loss(self, kind: str) -> float:
-        """Leave-one-out log-loss of "calibrated" or "plain" probabilities."""
-        return log_loss(self.labels, getattr(self, kind))
-
-
-@dataclass(frozen=True, eq=False)
-class SeveralAngles:
-    """Cosines between the true and the fitted weights of several classes.
-
-    Attributes
-    ----------
-    cosine : (K, K) array
-        Rows are true weights, columns fitted ones.
-    method, reason : str
-    """
-
-    cosine: Floats
-    method: str
-    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +42,14 @@ class Findings:
         Warnings that the fit raised.
     refusal : str
         Why there is no calibrated fit; empty where there is one.
-    two : TwoClasses or None
-    angles : SeveralAngles or None
-        For three or more classes.
+    model : fitted classifier or None
+        On the prepared rows.
+    figures : LeaveOneOut or None
+        Of the model.
+    verdict : Verdict or None
+        On the model.
+    diagnostics : Diagnostics or None
+        For two classes.
     comparison : Comparison or None
     why_no_comparison : str
     seed : int
@@ -120,11 +67,19 @@ class Findings:
     dropped: tuple[tuple[str, str], ...]
     complaints: tuple[str, ...]
     refusal: str
-    two: TwoClasses | None
-    angles: SeveralAngles | None
+    model: Any
+    figures: LeaveOneOut | None
+    verdict: Verdict | None
+    diagnostics: Diagnostics | None
     comparison: Comparison | None
     why_no_comparison: str
     seed: int
+
+    @property
+    def cosines(self) -> Any:
+        """(K, K) cosines between true and fitted weights of three and more classes, or None."""
+        cosine = np.asarray(getattr(getattr(self.model, "angle_", None), "cosine", np.nan))
+        return cosine if cosine.shape == (len(self.classes), len(self.classes)) else None
 
 
 def examine(
@@ -152,8 +107,8 @@ def examine(
         raise ValueError(f"{target} has one class only; a report needs rows of two classes.")
     if repeats is not None and repeats < 1:
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
-    steps = _Steps(progress)
-    steps.tell(0, 1, "fitting")
+    tell = progress or (lambda done, total, what: None)
+    tell(0, 1, "fitting")
     fitted, complaints, refusal = _fit(features, labels, pool, seed, n_classes)
     comparison = compare(
         features,
@@ -163,26 +118,30 @@ def examine(
         pool=pool,
         seed=seed,
         repeats=repeats or repeats_for(features.shape[0] * features.shape[1], n_classes),
-        progress=lambda done, total: steps.tell(done, total, "cross-validating"),
+        progress=lambda done, total: tell(done, total, "cross-validating"),
     )
-    two = None
-    if fitted is not None and n_classes == 2:
-        two = _two_classes(fitted.model.steps[-1][1], codes)
+    n_pool = 0 if pool is None else len(pool)
+    model = figures = judged = None
+    if fitted is not None:
+        model, figures = fitted.classifier, leave_one_out_figures(fitted.classifier, codes)
+        judged = verdict_of(fitted, figures, pool_rows=n_pool)
     return Findings(
         title=title,
         target=str(target),
         n_rows=len(labels),
         n_columns=features.shape[1],
         n_features=0 if fitted is None else int(fitted.d),
-        n_pool=0 if pool is None else len(pool),
+        n_pool=n_pool,
         classes=tuple(str(name) for name in encoder.classes_),
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
         dropped=tuple((str(name), str(why)) for name, why in dropped_columns(features)),
         complaints=(*notes, *complaints),
         refusal=refusal,
-        two=two,
-        angles=None if fitted is None or two is not None else _several_angles(fitted),
+        model=model,
+        figures=figures,
+        verdict=judged,
+        diagnostics=diagnose(model.observables_) if model and n_classes == 2 else None,
         comparison=None if isinstance(comparison, str) else comparison,
         why_no_comparison=comparison if isinstance(comparison, str) else "",
         seed=seed,
@@ -202,18 +161,9 @@ def _encoder(labels: Any, target: str) -> LabelEncoder:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Steps:
-    progress: Progress | None
-
-    def tell(self, done: int, total: int, what: str) -> None:
-        if self.progress is not None:
-            self.progress(done, total, what)
-
-
 def _fit(
     features: Any, labels: Any, pool: Any, seed: int, n_classes: int
-) -> tuple[Any, tuple[str, ...], str]:
+) -> tuple[FittedTable | None, tuple[str, ...], str]:
     """(fit on all rows, its warnings, why there is none); two classes must have one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -223,33 +173,91 @@ def _fit(
             if n_classes == 2 or isinstance(error, TableError):
                 raise
             fitted, refusal = None, str(error)
-    complaints = dict.fromkeys(
-        " ".join(str(entry.message).split())
-        for entry in caught
-        if not issubclass(entry.category, FOR_PROGRAMMERS)
-    )
-    return fitted, tuple(complaints), refusal
+    return fitted, tuple(plain_words(caught)), refusal
 
 
-def _several_angles(fitted: Any) -> SeveralAngles | None:
-    """The angles, where there is one for every pair of classes."""
-    angle: Any = getattr(fitted.model.steps[-1][1], "angle_", None)
-    cosine = np.asarray(getattr(angle, "cosine", np.nan), dtype=np.float64)
-    if cosine.shape != (len(fitted.classes), len(fitted.classes)):
-        return None
-    return SeveralAngles(cosine, str(angle.method), str(angle.reason))
+def plain_words(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """Each warning once, in words for someone who has a file and not a program."""
+    from angcal import OptimalityWarning, PoolWarning, RepeatedRowsWarning
+
+    ways_out = {
+        PoolWarning: "Check that the pool has the same columns in the same units.",
+        RepeatedRowsWarning: "Drop the copies from the table.",
+        OptimalityWarning: "The figures are less certain than they look.",
+    }
+    messages = []
+    for entry in caught:
+        if issubclass(entry.category, DeprecationWarning | FutureWarning | ResourceWarning):
+            continue  # for programmers
+        text = " ".join(str(entry.message).split())
+        for category, way_out in ways_out.items():
+            if issubclass(entry.category, category):
+                # What follows the first sentence speaks of the library.
+                text = f"{text.split('. ')[0].rstrip('.')}. {way_out}"
+        messages.append(text)
+    return list(dict.fromkeys(messages))
 
 
-def _two_classes(model: Any, codes: Any) -> TwoClasses:
-    labels, scores = codes.astype(np.float64), model.observables_.calibration_scores
-    slope, error = calibration_slope(scores, labels)
-    return TwoClasses(
-        model=model,
-        labels=labels,
-        scores=scores,
-        calibrated=np.asarray(model.curve_.predict(scores)),
-        plain=expit(scores),
-        slope=slope,
-        slope_error=error,
-        diagnostics=diagnose(model.observables_),
-    )
+def verdict(found: Findings) -> list[str]:
+    """The verdict in a few sentences, the headline first."""
+    if found.verdict is not None:
+        return sentences(found.verdict, found.comparison)
+    pairs = zip(found.classes, found.counts, strict=True)
+    return [
+        "angcal could not calibrate this table.",
+        f"{found.n_rows} rows, {found.n_columns} columns; classes "
+        f"{', '.join(f'{name} ({count})' for name, count in pairs)}.",
+        f"The reason: {found.refusal}",
+    ]
+
+
+def summary(found: Findings) -> dict[str, Any]:
+    """The same as plain numbers, for machines."""
+    told: dict[str, Any] = {
+        "title": found.title,
+        "target": found.target,
+        "rows": found.n_rows,
+        "columns": found.n_columns,
+        "features": found.n_features,
+        "pool_rows": found.n_pool,
+        "classes": dict(zip(found.classes, found.counts, strict=True)),
+        "dropped": [list(entry) for entry in found.dropped],
+        "warnings": list(found.complaints),
+        "refusal": found.refusal or None,
+        "seed": found.seed,
+        "verdict": verdict(found),
+    }
+    if found.verdict is not None and found.diagnostics is not None:
+        told |= _two_class_numbers(found.verdict, found.model.angle_, found.diagnostics)
+    compared = found.comparison
+    if compared is not None:
+        told["comparison"] = [
+            {
+                "method": method.name,
+                "fits": method.fits_multiclass if len(found.classes) > 2 else method.fits,
+                "labels": method.labels,
+            }
+            | {metric: float(values[i]) for metric, values in compared.values.items()}
+            | {f"{metric} error": float(errors[i]) for metric, errors in compared.errors.items()}
+            for i, method in enumerate(compared.methods)
+        ]
+        told["folds"], told["repeats"] = compared.folds, compared.repeats
+    return told
+
+
+def _two_class_numbers(found: Verdict, angle: Any, shape: Diagnostics) -> dict[str, Any]:
+    shown = ("cosine", "degrees", "interval", "confidence", "method", "reason")
+    return {
+        "C": found.C,
+        "angle": {name: getattr(angle, name) for name in shown},
+        "plain_model": found.leaning,
+        "slope": found.slope,
+        "slope_error": found.slope_error,
+        "leave_one_out": {
+            kind: {"log-loss": side.log_loss, "ECE": side.ece}
+            for kind, side in (("calibrated", found.calibrated), ("plain", found.plain))
+        },
+        "skewness": shape.skewness,
+        "excess_kurtosis": shape.excess_kurtosis,
+        "unevenness": shape.unevenness,
+    }

@@ -1,33 +1,233 @@
-"""What was found, in plain words and as plain numbers."""
+"""One verdict on one model, as numbers and in words; ``angcal fit`` and ``angcal report`` share it.
+
+Whether calibration pays is judged by the leave-one-out log-loss of the delivered curve against that
+of the plain model, with the standard error of their difference over rows.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import logit
 
 from angcal.displays.angle import degrees_of
-from angcal.path.confidence import CLEAR
-from angcal.path.confidence import confidence_word as word_for
+from angcal.path.confidence import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
-from angcal.report.findings import Findings, TwoClasses
+from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
+from angcal.tables import FittedTable
 
-WIDE_ANGLE = 30.0  # degrees
-LONGEST_NAME = 60
+# A smaller difference of log-losses matters to nobody, however certain it is.
+SMALL_GAIN = 0.002
+# A wider interval from labels alone leaves the angle undetermined, in degrees.
+WIDE_ANGLE = 30.0
+MOST_CLASSES_NAMED, LONGEST_NAME = 6, 60
+
+
+@dataclass(frozen=True)
+class OwnPenalty:
+    """The plain model under the penalty that suits it best: the fairest rival of calibration."""
+
+    C: float
+    ece: float
+    log_loss: float
+
+
+@dataclass(frozen=True)
+class AngleFound:
+    """The angle between fitted and true weights, in degrees and as a cosine."""
+
+    cosine: float
+    cosine_interval: tuple[float, float]
+    degrees: float
+    degrees_interval: tuple[float, float]
+    confidence: float
+    method: str
+    reason: str
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether the interval is narrow, or comes from more than labels."""
+        low, high = self.degrees_interval
+        return self.method != "loo" or high - low <= WIDE_ANGLE
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All figures of the verdict.
+
+    Attributes
+    ----------
+    rows, columns : int
+        Of the prepared table.
+    classes : dict
+        Share of the rows of each class.
+    C : float
+        The chosen inverse strength of the penalty.
+    plain, calibrated : Side
+        Leave-one-out figures.
+    gain_error : float
+        Standard error of plain less calibrated log-loss.
+    slope, slope_error : float
+        See `LeaveOneOut`.
+    pool_rows : int
+        Rows without labels.
+    plain_at_its_best : OwnPenalty or None
+        Two classes only; with more, the penalty is the one that suits the plain model best.
+    example : (float, float) or None
+        A plain probability and the calibrated one of the same score; two classes only.
+    angle, angles : AngleFound or None, and dict of them or None
+        For two classes, and of each of three and more.
+    """
+
+    rows: int
+    columns: int
+    classes: dict[str, float]
+    C: float
+    plain: Side
+    calibrated: Side
+    gain_error: float
+    slope: float
+    slope_error: float
+    pool_rows: int = 0
+    plain_at_its_best: OwnPenalty | None = None
+    example: tuple[float, float] | None = None
+    angle: AngleFound | None = None
+    angles: dict[str, AngleFound] | None = None
+
+    @property
+    def gain(self) -> float:
+        """Log-loss that calibration saves."""
+        return self.plain.log_loss - self.calibrated.log_loss
+
+    @property
+    def effect(self) -> int:
+        """1 where calibration lowers the log-loss by more than chance explains, −1 or 0."""
+        if abs(self.gain) <= max(CLEAR * self.gain_error, SMALL_GAIN):
+            return 0
+        return 1 if self.gain > 0 else -1
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether an angle was found that is not a right angle."""
+        return self.angles is not None or (self.angle is not None and self.angle.cosine != 0)
+
+    @property
+    def leaning(self) -> str:
+        """Which way the plain model errs, if it errs by more than chance explains."""
+        return confidence_word(self.slope, self.slope_error)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not a number is None."""
+        told = {**asdict(self), "plain_model_is": self.leaning, "headline": headline(self)}
+        return finite(told)
+
+
+def judge(fitted: FittedTable, y: np.ndarray, *, pool_rows: int = 0) -> Verdict:
+    """The verdict on a fitted table.
+
+    Parameters
+    ----------
+    fitted : FittedTable
+    y : ndarray
+        The labels it was fitted on.
+    pool_rows : int, default=0
+        Rows without labels that it was fitted with.
+    """
+    figures = leave_one_out_figures(fitted.classifier, np.searchsorted(fitted.classes, y))
+    return verdict_of(fitted, figures, pool_rows=pool_rows)
+
+
+def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0) -> Verdict:
+    """The verdict from leave-one-out figures that are computed already."""
+    model, names = fitted.classifier, [str(label) for label in fitted.classes]
+    shares = np.bincount(figures.codes, minlength=len(names)) / len(figures.codes)
+    two = len(names) == 2
+    return Verdict(
+        rows=fitted.n,
+        columns=fitted.d,
+        classes=dict(zip(names, shares.tolist(), strict=True)),
+        C=float(model.C_ if two else model.estimator_.C),
+        plain=figures.side("plain"),
+        calibrated=figures.side("calibrated"),
+        gain_error=figures.gain[1],
+        slope=figures.slope,
+        slope_error=figures.slope_error,
+        pool_rows=pool_rows,
+        plain_at_its_best=_own_penalty(model.path_) if two else None,
+        example=_example(model, figures.plain[:, 1]) if two else None,
+        angle=found_angle(model.angle_) if two else None,
+        angles=None if two else _class_angles(model.angle_, names),
+    )
+
+
+def _own_penalty(path: Any) -> OwnPenalty:
+    best = int(np.argmin(path.uncalibrated_log_loss))
+    return OwnPenalty(
+        C=float(path.C[best]),
+        ece=float(path.uncalibrated_ece[best]),
+        log_loss=float(path.uncalibrated_log_loss[best]),
+    )
+
+
+def _example(model: Any, plain: Any) -> tuple[float, float]:
+    """A high probability that the plain model gives, and what the curve makes of its score."""
+    level = float(np.clip(np.quantile(plain, 0.95), 0.01, 0.9))
+    return level, float(model.curve_.predict(np.array([logit(level)]))[0])
+
+
+def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFound | None:
+    """The core's `Angle` for people; None for a fallback. One entry of an angle matrix if given."""
+    if angle.is_fallback:
+        return None
+    cosine = float(angle.cosine if cosine is None else cosine)
+    low, high = (float(end) for end in (angle.interval if interval is None else interval))
+    return AngleFound(
+        cosine=cosine,
+        cosine_interval=(low, high),
+        degrees=degrees_of(cosine),
+        degrees_interval=(degrees_of(high), degrees_of(low)),
+        confidence=float(angle.confidence),
+        method=angle.method,
+        reason=angle.reason,
+    )
+
+
+def _class_angles(angle: Any, names: list[str]) -> dict[str, AngleFound] | None:
+    """For each class the angle between its true and its fitted weights."""
+    found = {
+        name: found_angle(angle, angle.cosine[k, k], angle.interval[k, k])
+        for k, name in enumerate(names)
+        if not angle.is_fallback
+    }
+    return {name: one for name, one in found.items() if one is not None} or None
+
+
+def finite(value: Any) -> Any:
+    """The value with None for what is not a number: JSON has no word for it."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+# -- in words ----------------------------------------------------------------------------------
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, or "under 1 %" and "over 99 %"."""
+    """A share in whole percent, or "under 1%" and "over 99%"."""
     if 0.0 < share < 0.005:
-        return "under 1 %"
-    if 0.995 < share < 1.0:
-        return "over 99 %"
-    return f"{share:.0%}".replace("%", " %")
+        return "under 1%"
+    return "over 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
 
 
 def signed(value: float, always: bool = False) -> str:
-    """Two or three decimals with a proper minus; a plus where a difference asks for one."""
+    """Two decimals, or three with a plus where a difference asks for one, and a proper minus."""
     return (f"{value:+.3f}" if always else f"{value:.2f}").replace("-", "−")
 
 
@@ -36,165 +236,165 @@ def shortened(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def confidence_word(two: TwoClasses) -> str:
-    """Whether the plain model believes itself too much, too little or about right."""
-    return word_for(two.slope, two.slope_error)
-
-
-def headline(found: Findings) -> str:
+def headline(verdict: Verdict) -> str:
     """The verdict in one sentence."""
-    if found.refusal:
-        return "angcal could not calibrate this table."
-    if found.two is not None and (
-        found.two.model.angle_.is_fallback or found.two.model.angle_.cosine == 0
-    ):
+    if not verdict.has_signal:
         return "These rows show no signal that a linear model could use."
-    comparison = found.comparison
-    if comparison is None or not comparison.has(ANGCAL, UNCALIBRATED, DEFAULT):
-        return "Calibrated probabilities were found; there were too few rows to test them."
-    same, same_error = comparison.difference(ANGCAL, UNCALIBRATED)
-    default, default_error = comparison.difference(ANGCAL, DEFAULT)
-    if same < -CLEAR * same_error:
-        return "Calibration pays here: use the calibrated probabilities."
-    if same > CLEAR * same_error:
-        return "Plain probabilities did better than calibrated ones here."
-    if default < -CLEAR * default_error:
-        return "Choosing the penalty pays here; calibration on top of it changes little."
-    if default > CLEAR * default_error:
-        return "scikit-learn's default penalty did better here than the chosen one."
-    return "Plain probabilities are about as good here as calibrated ones."
+    return {
+        1: "Calibration pays here: use the calibrated probabilities.",
+        0: "Plain probabilities are about as good here as calibrated ones.",
+        -1: "Plain probabilities did better than calibrated ones here.",
+    }[verdict.effect]
 
 
-def verdict(found: Findings) -> list[str]:
-    """The verdict in a few sentences, the headline first."""
-    sentences = [headline(found), _about_rows(found)]
-    if found.refusal:
-        sentences.append(f"The reason: {found.refusal}")
-    if found.two is not None:
-        sentences.append(_about_confidence(found.two))
-        sentences.append(_about_angle(found.two, found.n_pool))
-    if found.comparison is not None and found.comparison.has(ANGCAL, UNCALIBRATED, DEFAULT):
-        sentences.append(_about_gain(found.comparison))
-    return sentences
-
-
-def _about_rows(found: Findings) -> str:
-    pairs = zip(found.classes, found.counts, strict=True)
-    shares = ", ".join(f"{shortened(name)} ({count})" for name, count in pairs)
-    if len(found.classes) > 6:
-        shares = f"the smallest with {min(found.counts)} rows, the largest with {max(found.counts)}"
-    encoded = f", which make {found.n_features} features" if found.n_features else ""
-    pool = f" {found.n_pool} rows without labels help." if found.n_pool else ""
-    return (
-        f"{found.n_rows} rows, {found.n_columns} columns{encoded}; {len(found.classes)} classes of "
-        f"{shortened(found.target)}: {shares}.{pool}"
-    )
-
-
-def _about_confidence(two: TwoClasses) -> str:
-    word = confidence_word(two)
-    level = min(0.9, float(np.quantile(two.plain, 0.95)))
-    level = float(np.clip(level, 0.01, 0.99))
-    believed = float(two.model.curve_.predict(np.array([logit(level)]))[0])
-    meaning = f"where it says {percent(level)}, {percent(believed)} is the calibrated answer"
-    right = "about as sure as it should be" if word == "about right" else word
-    return (
-        f"Plain logistic regression at the chosen penalty is {right}, on rows it has not seen: "
-        f"{meaning}."
-    )
-
-
-def _about_angle(two: TwoClasses, n_pool: int) -> str:
-    angle = two.model.angle_
-    if angle.is_fallback:
-        return f"No angle could be estimated: {angle.reason}."
-    low, high = sorted(degrees_of(cosine) for cosine in angle.interval)
-    sentence = (
-        f"The fitted weights point about {angle.degrees:.0f}° away from the true ones "
-        f"({percent(angle.confidence)} interval {low:.0f}° to {high:.0f}°)."
-    )
-    if high - low > WIDE_ANGLE and not n_pool:
-        sentence += (
-            " That is a wide interval: labels alone hardly tell an angle from a weak link. A pool "
-            "of rows without labels would narrow it. The probabilities hardly depend on it."
+def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[str]:
+    """The verdict in five paragraphs: headline, rows, confidence, angle, gain."""
+    several = len(verdict.classes) > 2
+    angle = _class_angles_sentence(verdict.angles) if several else angle_sentence(verdict.angle)
+    gain = [_gain(verdict)] if verdict.has_signal else []
+    if comparison is not None and comparison.has(ANGCAL, UNCALIBRATED, DEFAULT):
+        gain.append(out_of_fold(comparison))
+    elif several:
+        gain.append(
+            "The calibrated figures flatter: their curve was fitted to the same scores. angcal "
+            "report tests it on rows left out."
         )
-    return sentence
+    parts = [headline(verdict), _about_rows(verdict), _confidence(verdict), angle, " ".join(gain)]
+    return [part for part in parts if part]
 
 
-def _about_gain(comparison: Comparison) -> str:
+def _about_rows(verdict: Verdict) -> str:
+    shares = [f"{shortened(name)} ({percent(share)})" for name, share in verdict.classes.items()]
+    more = len(shares) - MOST_CLASSES_NAMED
+    named = ", ".join(shares[:MOST_CLASSES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    columns = "1 column" if verdict.columns == 1 else f"{verdict.columns} columns"
+    pool = f" {verdict.pool_rows} rows without labels help." if verdict.pool_rows else ""
+    return f"{verdict.rows} rows, {columns} after preparation; classes {named}.{pool}"
+
+
+def _confidence(verdict: Verdict) -> str:
+    plain = verdict.plain
+    seen = (
+        f"on rows that it has not seen it is {plain.confidence:.0%} sure on average, and right in "
+        f"{plain.accuracy:.0%} of them"
+    )
+    facts = f"{seen}, and its log-odds ought to be {verdict.slope:.2f} times what they are"
+    if verdict.example is not None:
+        said, believed = verdict.example
+        facts += f"; where it says {percent(said)}, {percent(believed)} is the calibrated answer"
+    if verdict.leaning != "about right":
+        return f"The plain logistic regression, C = {verdict.C:.3g}, is {verdict.leaning}: {facts}."
+    if verdict.slope_error > 0.5:  # then the slope says nothing
+        return f"These rows cannot tell whether the plain logistic regression is too sure: {seen}."
+    return f"The plain logistic regression is neither clearly too sure nor too unsure: {facts}."
+
+
+def angle_sentence(angle: AngleFound | None) -> str:
+    """The angle with its interval, or the interval alone where labels do not determine it."""
+    if angle is None:
+        return "No angle could be estimated; every row gets the share of its class."
+    low, high = angle.degrees_interval
+    lowest, highest = (signed(cosine) for cosine in angle.cosine_interval)
+    if not angle.is_determined:
+        return (
+            "The angle between fitted and true weights is not determined by labels alone; an "
+            "unlabelled pool would determine it, given more rows than columns. Its "
+            f"{percent(angle.confidence)} interval is {low:.0f}° to {high:.0f}° (cosine {lowest} "
+            f"to {highest}). The probabilities hardly depend on it."
+        )
+    return (
+        f"The fitted weights are {angle.degrees:.0f}° from the true ones "
+        f"({percent(angle.confidence)} interval {low:.0f}° to {high:.0f}°; the cosine is "
+        f"{signed(angle.cosine)}, {lowest} to {highest}). How it is known: {angle.reason}."
+    )
+
+
+def _class_angles_sentence(angles: dict[str, AngleFound] | None) -> str:
+    if angles is None:
+        return angle_sentence(None)
+    found = list(angles.values())
+    low = min(one.degrees_interval[0] for one in found)
+    high = max(one.degrees_interval[1] for one in found)
+    reach = f"{percent(found[0].confidence)} intervals reach from {low:.0f}° to {high:.0f}°"
+    if not all(one.is_determined for one in found):
+        return (
+            "The angles between the fitted and the true weights of the classes are not determined "
+            f"by labels alone: their {reach}. The probabilities hardly depend on them."
+        )
+    shown = ", ".join(f"{one.degrees:.0f}° ({shortened(name)})" for name, one in angles.items())
+    if len(found) > MOST_CLASSES_NAMED:
+        nearest, farthest = (pick(one.degrees for one in found) for pick in (min, max))
+        shown = f"{nearest:.0f}° to {farthest:.0f}°"
+    return f"The fitted weights of the classes are {shown} from the true ones; their {reach}."
+
+
+def _gain(verdict: Verdict) -> str:
+    plain, calibrated = verdict.plain, verdict.calibrated
+    size = f"{abs(verdict.gain):.3f} ± {verdict.gain_error:.3f}"
+    if verdict.effect == 0:
+        why = "within chance" if abs(verdict.gain) <= CLEAR * verdict.gain_error else "negligible"
+        text = (
+            "Calibration bought next to nothing here: leave-one-out log-losses with and without "
+            f"it differ by {size}, which is {why}."
+        )
+    elif verdict.effect < 0:
+        text = (
+            f"Calibration did not pay here: it raised the log-loss by {size}, so the plain "
+            "probabilities are the better ones."
+        )
+    else:
+        text = f"Under this penalty calibration lowered the log-loss by {size}"
+        if calibrated.ece < plain.ece:
+            removed = 1.0 - calibrated.ece / plain.ece
+            text += f" and took away {removed:.0%} of the calibration error"
+        text += "."
+    best = verdict.plain_at_its_best
+    return text if best is None else f"{text} {_against_its_best(best, verdict)}"
+
+
+def _against_its_best(best: OwnPenalty, verdict: Verdict) -> str:
+    """Calibration chooses its own penalty; the plain model may be better off with another."""
+    gap = best.log_loss - verdict.calibrated.log_loss
+    if abs(gap) <= SMALL_GAIN:
+        beside = "as good as the calibrated one"
+    else:
+        beside = f"{abs(gap):.3f} {'worse' if gap > 0 else 'better'} than the calibrated one"
+    return (
+        f"A plain model under the penalty that suits it best (C = {best.C:.3g}) has a log-loss of "
+        f"{best.log_loss:.3f}, {beside}, and a calibration error of {best.ece:.3f}."
+    )
+
+
+def out_of_fold(comparison: Comparison) -> str:
+    """What cross-validation adds: the calibrated log-loss against two plain models."""
     loss = dict(zip(comparison.names, comparison.values["log-loss"], strict=True))
-    parts = []
+    parts, lesson = [], ""
     for name, words in (
         (UNCALIBRATED, "the same model uncalibrated"),
         (DEFAULT, "scikit-learn's default penalty uncalibrated"),
     ):
         gap, error = comparison.difference(ANGCAL, name)
-        told = "better" if gap < 0 else "worse"
-        if abs(gap) <= CLEAR * error:
-            told = "no clear difference"
-        parts.append(f"{loss[name]:.3f} for {words} ({signed(gap, True)} ± {error:.3f}: {told})")
+        clear = abs(gap) > CLEAR * error
+        outcome = ("better" if gap < 0 else "worse") if clear else "no clear difference"
+        parts.append(f"{loss[name]:.3f} for {words} ({signed(gap, True)} ± {error:.3f}: {outcome})")
+        if clear and name == DEFAULT:
+            better = "Choosing the penalty pays here."
+            worse = "scikit-learn's default penalty did better here than the chosen one."
+            lesson = f" {better if gap < 0 else worse}"
     return (
         f"On rows left out of the fit, {comparison.folds}-fold cross-validation, the calibrated "
-        f"log-loss is {loss[ANGCAL]:.3f}, against {' and '.join(parts)}."
+        f"log-loss is {loss[ANGCAL]:.3f}, against {' and '.join(parts)}.{lesson}"
     )
 
 
-def summary(found: Findings) -> dict[str, Any]:
-    """The same as plain numbers, for machines."""
-    told: dict[str, Any] = {
-        "title": found.title,
-        "target": found.target,
-        "rows": found.n_rows,
-        "columns": found.n_columns,
-        "features": found.n_features,
-        "pool_rows": found.n_pool,
-        "classes": dict(zip(found.classes, found.counts, strict=True)),
-        "dropped": [list(entry) for entry in found.dropped],
-        "warnings": list(found.complaints),
-        "refusal": found.refusal or None,
-        "seed": found.seed,
-        "verdict": verdict(found),
-    }
-    if found.two is not None:
-        told |= _two_class_numbers(found.two)
-    if found.comparison is not None:
-        told["comparison"] = [
-            {
-                "method": method.name,
-                "fits": method.fits_several if len(found.classes) > 2 else method.fits,
-                "labels": method.labels,
-            }
-            | {metric: float(values[i]) for metric, values in found.comparison.values.items()}
-            | {
-                f"{metric} error": float(errors[i])
-                for metric, errors in found.comparison.errors.items()
-            }
-            for i, method in enumerate(found.comparison.methods)
-        ]
-        told["folds"], told["repeats"] = found.comparison.folds, found.comparison.repeats
-    return told
-
-
-def _two_class_numbers(two: TwoClasses) -> dict[str, Any]:
-    angle, diagnostics = two.model.angle_, two.diagnostics
-    return {
-        "C": two.model.C_,
-        "angle": {
-            "cosine": angle.cosine,
-            "degrees": angle.degrees,
-            "interval": list(angle.interval),
-            "confidence": angle.confidence,
-            "method": angle.method,
-            "reason": angle.reason,
-        },
-        "plain_model": confidence_word(two),
-        "slope": two.slope,
-        "slope_error": two.slope_error,
-        "leave_one_out": {
-            kind: {"log-loss": two.log_loss(kind), "ECE": two.ece(kind)}
-            for kind in ("calibrated", "plain")
-        },
-        "skewness": diagnostics.skewness,
-        "excess_kurtosis": diagnostics.excess_kurtosis,
-        "unevenness": diagnostics.unevenness,
-    }
+def table_rows(verdict: Verdict) -> list[tuple[str, str, str]]:
+    """Header and rows of a table of the leave-one-out figures."""
+    plain, calibrated = verdict.plain, verdict.calibrated
+    ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE, mean over classes"
+    return [
+        ("leave-one-out", "plain", "calibrated"),
+        (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),
+        ("log-loss", f"{plain.log_loss:.3f}", f"{calibrated.log_loss:.3f}"),
+        ("mean confidence", f"{plain.confidence:.1%}", f"{calibrated.confidence:.1%}"),
+        ("accuracy", f"{plain.accuracy:.1%}", f"{calibrated.accuracy:.1%}"),
+    ]

@@ -1,12 +1,15 @@
-"""What can be wrong with a table, each as one sentence for the person who has the file."""
+"""What can be wrong with a table, and how names from the data are shown in a sentence."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 MOST_NAMES = 5
+# Characters that turn the direction of writing and can make a name look like another.
+TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class TableError(ValueError):
@@ -51,3 +54,30 @@ def listed(names: Sequence[Any]) -> str:
     shown = ", ".join(repr(str(name)) for name in names[:MOST_NAMES])
     more = len(names) - MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def clean(value: Any) -> str:
+    r"""Text with U+FFFD for each character that neither XML nor a terminal should be given.
+
+    These are control characters except tab and line feed, halves of surrogate pairs,
+    noncharacters and changes of the direction of writing.
+
+    Examples
+    --------
+    >>> clean("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_unfit(x) else x for x in str(value))
+
+
+def _is_unfit(letter: str) -> bool:
+    if letter in "\t\n":
+        return False
+    control = unicodedata.category(letter) in ("Cc", "Cs") or letter in TURNING
+    return control or ord(letter) & 0xFFFE == 0xFFFE
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -1,32 +1,40 @@
-"""A file, told by its name -> a pandas DataFrame, or one sentence about what is wrong with it."""
+"""A file, recognized by its suffix -> a pandas DataFrame, or one sentence about what is wrong.
+
+Text is checked before pandas guesses at what it means: encoding, line ends, separator, decimal
+mark, equally long rows, a header of distinct names.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from angcal.tables.errors import MissingPackageError, TableError, listed, need
-from angcal.tables.text import read_text
+from angcal.tables.errors import MissingPackageError, TableError, first_line, listed, need
 
-CSR_PARTS = {"data", "indices", "indptr", "shape"}
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    TypeError,
-    OverflowError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 # Set on frames whose file does not write zeros down, so that an absent column is one of zeros.
 ABSENT_IS_ZERO = "angcal_absent_is_zero"
+# What readers raise for a file that is not what its suffix says.
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+# A line as long as this is no row of a table, and reading it could take all memory.
+LONGEST_LINE = 16 * 2**20
+BLOCK = 4 * 2**20
+# Rows are counted one by one up to here; beyond it only pandas looks at their lengths.
+CHECKED_TEXT = 64 * 2**20
 
 
 def read_table(path: Any, *, least_rows: int = 2) -> Any:
@@ -62,7 +70,7 @@ def read_table(path: Any, *, least_rows: int = 2) -> Any:
     except UNREADABLE as error:
         raise TableError(
             f"{path} cannot be read: it is damaged or not what its name says "
-            f"({_first_line(error)}); write it again, or correct its suffix."
+            f"({first_line(error)}); write it again, or correct its suffix."
         ) from error
     return _checked(frame, path, least_rows)
 
@@ -74,7 +82,7 @@ def _reader_of(path: Path) -> Callable[[Path], Any]:
     found = READERS.get(kind[0]) if kind else None
     if found is None or (zipped and kind[0] not in (".csv", ".tsv")):
         raise TableError(
-            f"{path} has a name that does not say what it is; use one of "
+            f"{path}: unsupported file type {''.join(suffixes) or 'without a suffix'}; use one of "
             f"{', '.join(READERS)}, or .csv.gz."
         )
     return found
@@ -110,27 +118,10 @@ def _name(column: Any) -> str:
     return "_".join(map(str, column)) if isinstance(column, tuple) else str(column)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
-
-
-def _read_csv(path: Path) -> Any:
-    return read_text(path, None)
-
-
-def _read_tsv(path: Path) -> Any:
-    return read_text(path, "\t")
-
-
-def _read_parquet(path: Path) -> Any:
+def _read_arrow(path: Path) -> Any:
     need("pyarrow", f"reading {path.name}")
-    return need("pandas", f"reading {path.name}").read_parquet(path, engine="pyarrow")
-
-
-def _read_feather(path: Path) -> Any:
-    need("pyarrow", f"reading {path.name}")
-    return need("pandas", f"reading {path.name}").read_feather(path)
+    pd = need("pandas", f"reading {path.name}")
+    return pd.read_feather(path) if path.suffix.lower() == ".feather" else pd.read_parquet(path)
 
 
 def _read_npz(path: Path) -> Any:
@@ -147,7 +138,7 @@ def _read_npz(path: Path) -> Any:
         if isinstance(archive, np.ndarray):
             raise TableError(f"{path} holds a single array; save it with numpy.savez(path, X=...).")
         parts = {name: archive[name] for name in archive.files}
-    if CSR_PARTS <= set(parts):
+    if {"data", "indices", "indptr", "shape"} <= set(parts):
         triple = (parts["data"], parts["indices"], parts["indptr"])
         X: Any = sparse.csr_matrix(triple, shape=tuple(parts["shape"]))
         X.check_format(full_check=True)
@@ -206,12 +197,160 @@ def _frame(X: Any, names: list[str], y: Any, path: Path) -> Any:
     return pd.concat([frame, pd.Series(y, name="y")], axis=1)
 
 
+# -- text -------------------------------------------------------------------------------------
+
+
+def _read_text(path: Path, separator: str | None) -> Any:
+    """The table in a text file; None as separator means comma, or semicolon where none is there."""
+    pd = need("pandas", f"reading {path.name}")
+    try:
+        _check_lines(path)
+        separator = separator or _separator(path)
+        _check_header(path, _check_rows(path, separator))
+        return pd.read_csv(
+            path,
+            sep=separator,
+            decimal=_decimal(path, separator),
+            encoding="utf-8",
+            na_values=["?"],
+            low_memory=False,
+            index_col=False,
+        )
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x}); convert it, for "
+            "example with: iconv -f latin1 -t utf-8."
+        ) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TableError(f"{path} is not a complete gzip file; compress it again.") from error
+    except pd.errors.EmptyDataError as error:
+        raise TableError(f"{path} is empty; write the table again.") from error
+    except pd.errors.ParserError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise TableError(f"{path} is not a regular table ({reason}); mend that line.") from error
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _check_lines(path: Path) -> None:
+    """Refuse what is not text in lines, a bounded piece at a time."""
+    unbroken, start = 0, True
+    with _opened(path) as file:
+        while block := file.read(BLOCK):
+            if start:
+                _check_start(path, block)
+            start = False
+            ends = [end for end in (block.find(b"\n"), block.find(b"\r")) if end >= 0]
+            unbroken += min(ends, default=len(block))
+            if unbroken > LONGEST_LINE:
+                raise TableError(
+                    f"{path} has a line of more than {LONGEST_LINE // 2**20} MB; a table has one "
+                    "row on each line, so check its line ends."
+                )
+            if ends:
+                unbroken = len(block) - max(block.rfind(b"\n"), block.rfind(b"\r")) - 1
+    if start:
+        raise TableError(f"{path} is empty; write the table again.")
+
+
+def _check_start(path: Path, block: bytes) -> None:
+    if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TableError(
+            f"{path} is UTF-16 text; convert it with: iconv -f utf-16 -t utf-8, or save it as "
+            "CSV UTF-8."
+        )
+    if block.startswith(b"PAR1"):
+        raise TableError(f"{path} is a Parquet file; call it .parquet.")
+    if b"\0" in block:
+        raise TableError(f"{path} is not text (it has zero bytes); export the table as CSV.")
+
+
+def _separator(path: Path) -> str:
+    """A comma, or what else separates the first line where no comma does."""
+    with _opened(path) as file:
+        line = file.readline(LONGEST_LINE)
+    for candidate in (b",", b";", b"\t"):
+        if candidate in line:
+            return candidate.decode()
+    return ","
+
+
+def _decimal(path: Path, separator: str) -> str:
+    """A comma where commas do not separate cells and numbers are written 1,5, else a point.
+
+    1,234 is no evidence, since it may stand for a thousand.
+    """
+    if separator == ",":
+        return "."
+    with _opened(path) as file:
+        sample = file.read(BLOCK)
+    edge = re.escape(separator.encode())
+    cell = rb'(?:^|%b)"?[-+]?\d*%b(?:\d\d?|\d{4,})"?(?=%b|\r|\n|\Z)'
+    commas, points = (re.search(cell % (edge, mark, edge), sample, re.M) for mark in (b",", rb"\."))
+    return "," if commas and not points else "."
+
+
+def _check_rows(path: Path, separator: str) -> list[str]:
+    """The header, once all rows are as long as it: pandas would fill up the short ones silently."""
+    header: list[str] = []
+    with _opened(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
+        rows = csv.reader(text, delimiter=separator)
+        try:
+            for row in rows:
+                if not any(cell.strip() for cell in row) and len(row) < 2:
+                    continue  # a blank line
+                header = header or row
+                if len(row) != len(header):
+                    raise TableError(
+                        f"{path} has {len(row)} fields on line {rows.line_num} and "
+                        f"{len(header)} in its header; every row needs the same number (quote "
+                        "text that holds the separator)."
+                    )
+                if rows.line_num % 1000 == 0 and raw.tell() > CHECKED_TEXT:
+                    break
+        except csv.Error:
+            pass  # a cell too long for this check: pandas reads those
+    return header
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    if not header:
+        raise TableError(f"{path} is empty; write the table again.")
+    names = [name.strip() for name in header if name.strip()]
+    # pandas would rename the second one.
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise TableError(
+            f"{path} has several columns called {listed(repeated)}; give each its own name."
+        )
+    if names and all(map(_is_number, names)) and not _counts_up(names):
+        raise TableError(
+            f"{path} starts with a line of numbers ({listed(names)}); put a line of column names "
+            "first."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _counts_up(names: list[str]) -> bool:
+    """Whether names are 0, 1, 2, …, which an array without names is often given."""
+    return names in ([str(j) for j in range(k, k + len(names))] for k in (0, 1))
+
+
 READERS: dict[str, Callable[[Path], Any]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
-    ".parquet": _read_parquet,
-    ".pq": _read_parquet,
-    ".feather": _read_feather,
+    ".csv": partial(_read_text, separator=None),
+    ".tsv": partial(_read_text, separator="\t"),
+    ".parquet": _read_arrow,
+    ".pq": _read_arrow,
+    ".feather": _read_arrow,
     ".npz": _read_npz,
     ".svm": _read_svmlight,
     ".svmlight": _read_svmlight,

@@ -87,6 +87,8 @@ def _as_labels(labels: Any, target: str) -> np.ndarray:
 def _as_numbers(labels: Any, target: str) -> np.ndarray:
     if np.iscomplexobj(labels.to_numpy()):
         raise TableError(f"the target {target!r} holds complex numbers; {WAY_OUT}.")
+    if labels.dtype.kind == "i":  # as they are: beyond 2^53 a float would merge neighbors
+        return labels.to_numpy(dtype=np.int64)
     numbers = labels.to_numpy(dtype=np.float64)
     if not np.isfinite(numbers).all():
         raise TableError(f"the target {target!r} holds infinite numbers; {WAY_OUT}.")

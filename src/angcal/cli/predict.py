@@ -7,19 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from angcal.commands.outcome import (
+from angcal.cli.terminal import (
     DONE,
     FAILED,
     PACKAGE_MISSING,
     WRONG_USAGE,
+    cannot_write,
     lacks_packages,
+    stages,
     tell,
-    why_not_writable,
 )
 
 ROWS_AT_ONCE = 20_000
-PREDICTED = "predicted"
-SUFFIXES = (".csv", ".parquet")
 DESCRIPTION = """\
 Calibrated probabilities of new rows, by a model that angcal fit has saved.
 
@@ -38,8 +37,6 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal predict``."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("model", type=Path, help="file that angcal fit --out has written")
     parser.add_argument("data", type=Path, help="table with the rows to predict")
     parser.add_argument(
@@ -50,27 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("predict", "pandas", "skops", "tqdm"):
+    parquet = options.out.lower().endswith(".parquet")
+    if lacks_packages("predict", "pandas", "skops", "rich", *(["pyarrow"] if parquet else [])):
         return PACKAGE_MISSING
-    if options.out != "-" and (reason := why_not_writable(Path(options.out), SUFFIXES)):
-        tell(reason)
+    inputs = (options.data, options.model)
+    if options.out != "-" and cannot_write(Path(options.out), ".csv", ".parquet", inputs=inputs):
         return WRONG_USAGE
-    if options.out.lower().endswith(".parquet") and lacks_packages("predict", "pyarrow"):
-        return PACKAGE_MISSING
-    from angcal.commands.progress import stages
     from angcal.persistence import about, load
     from angcal.tables import read_table
 
-    with stages(2) as begin:
+    with stages(3) as begin:
         begin("reading the model")
         model, known = load(options.model), about(options.model)
         begin("reading the table")
         frame = read_table(options.data, least_rows=1)
-    if options.id is not None and options.id not in frame.columns:
-        tell(f"{options.data} has no column called {options.id!r} for --id; name one that it has.")
-        return FAILED
-    rows = _rows_for(model, known, frame, options)
-    _write(_probabilities(model, rows, frame, options.id), options.out)
+        if options.id is not None and options.id not in frame.columns:
+            tell(f"{options.data} has no column called {options.id!r} for --id; name one it has.")
+            return FAILED
+        rows = _rows_for(model, known, frame, options)
+        begin(f"predicting {len(rows)} rows")
+        table = _probabilities(model, rows, frame, options.id)
+    _write(table, options.out)
     return DONE
 
 
@@ -103,18 +100,13 @@ def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) ->
     import numpy as np
     import pandas as pd
 
-    from angcal.commands.progress import watched
     from angcal.tables import TableError
 
     starts = range(0, len(rows), ROWS_AT_ONCE)
-    blocks = [
-        model.predict_proba(rows[start : start + ROWS_AT_ONCE])
-        for start in watched(starts, len(starts), "predicting")
-    ]
-    p = np.concatenate(blocks)
+    p = np.concatenate([model.predict_proba(rows[i : i + ROWS_AT_ONCE]) for i in starts])
     classes = np.asarray(model.classes_)
     result = pd.DataFrame(p, columns=[f"p_{label}" for label in classes])
-    result[PREDICTED] = classes[p.argmax(axis=1)]
+    result["predicted"] = classes[p.argmax(axis=1)]
     if identifier is not None:
         if identifier in result.columns:
             raise TableError(
@@ -125,13 +117,14 @@ def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) ->
 
 
 def _write(table: Any, out: str) -> None:
-    if out == "-":
-        table.to_csv(sys.stdout, index=False)
-        return
-    from angcal.files import written
+    from angcal.files import write_text, written
 
-    with written(Path(out)) as file:
-        if out.lower().endswith(".parquet"):
+    if out.lower().endswith(".parquet"):
+        with written(Path(out)) as file:
             table.to_parquet(file, index=False, engine="pyarrow")
-        else:
-            file.write(table.to_csv(index=False).encode("utf-8"))
+    elif out != "-":
+        write_text(Path(out), table.to_csv(index=False))
+    else:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8")  # as in a file: names must not get lost
+        table.to_csv(sys.stdout, index=False)

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
-import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
 
-from angcal.arguments import seed
-from angcal.commands.outcome import (
+from angcal.cli.terminal import (
     DONE,
     PACKAGE_MISSING,
     WRONG_USAGE,
-    guarded,
-    jobs,
+    add_table_arguments,
+    at_least,
+    cannot_write,
     lacks_packages,
-    tell,
-    why_not_writable,
+    read_tables,
+    say,
+    stages,
+    threads,
+    wrap,
 )
 
-WIDTH = 96
-SUFFIXES = (".html", ".htm")
 DESCRIPTION = """\
 Write a report on how far the probabilities of a table's classifier can be believed.
 
@@ -47,76 +45,46 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal report``."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("data", type=Path, help="table with one row for each labelled case")
-    parser.add_argument("--target", required=True, help="column with the classes")
+    add_table_arguments(parser, seed_help="of folds and bootstrap draws (default: 0)")
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("report.html"),
         help="file for the report (default: report.html); one of that name is replaced",
     )
-    parser.add_argument(
-        "--pool",
-        type=Path,
-        help="table of cases without labels: more rows than columns sharpen the angle",
-    )
     parser.add_argument("--title", help="heading of the report")
     parser.add_argument(
         "--repeats",
-        type=_repeats,
+        type=at_least(1, "a number of repetitions from 1 up"),
         help="repetitions of the cross-validation (default: 1 to 4, fewer for larger tables)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
-    parser.add_argument(
-        "--seed", type=seed, default=0, help="of folds and bootstrap draws (default: 0)"
-    )
-    parser.add_argument(
-        "--jobs", type=jobs, help="threads of the linear algebra; -1 is one per core"
-    )
-
-
-def _repeats(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("a number of repetitions from 1 up")
-    return number
 
 
 def execute(options: argparse.Namespace) -> int:
     """Carry out a parsed command line; returns the exit code."""
-    return guarded("report", _execute)(options)
-
-
-def _execute(options: argparse.Namespace) -> int:
-    if lacks_packages("report", "matplotlib", "pandas", "tqdm"):
+    if lacks_packages("report", "jinja2", "matplotlib", "pandas", "rich"):
         return PACKAGE_MISSING
-    if reason := why_not_writable(options.out, SUFFIXES):
-        tell(reason)
+    if cannot_write(options.out, ".html", ".htm"):
         return WRONG_USAGE
-    from threadpoolctl import threadpool_limits
+    from angcal.files import write_text
 
-    with threadpool_limits(limits=None if options.jobs in (None, -1) else options.jobs):
+    with threads(options.jobs):
         found, html = _make(options)
     write_text(options.out, html)
-    _tell_outcome(options, found)
+    _print_outcome(options, found)
     return DONE
 
 
 def _make(options: argparse.Namespace) -> tuple[Any, str]:
     """(findings, page), with a bar on the terminal meanwhile."""
-    from angcal.commands.progress import stages
     from angcal.report import examine, page
     from angcal.report.comparison import fold_count, repeats_for
-    from angcal.report.findings import DEFAULT_TITLE
-    from angcal.tables import read_table, split_target
+    from angcal.report.findings import DEFAULT_TITLE, plain_words
 
     with stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
-        features, y = split_target(read_table(options.data), options.target)
-        pool = None if options.pool is None else read_table(options.pool)
+        features, y, pool = read_tables(options)
     size, n_classes = features.shape[0] * features.shape[1], len(set(y.tolist()))
     repeats = options.repeats or repeats_for(size, n_classes)
     with stages(2 + repeats * fold_count(y)) as begin:
@@ -135,41 +103,20 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
             seed=options.seed,
             target=options.target,
             repeats=repeats,
-            notes=list(dict.fromkeys(str(entry.message) for entry in caught)),
+            notes=plain_words(caught),
             progress=progress,
         )
         begin("drawing")
         return found, page(found)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write under another name, then rename: ``path`` is never half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_text(text, encoding="utf-8", newline="")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _tell_outcome(options: argparse.Namespace, found: Any) -> None:
+def _print_outcome(options: argparse.Namespace, found: Any) -> None:
     from angcal.report import summary, verdict
+    from angcal.report.verdict import finite
 
     if options.json:
-        told = {**summary(found), "report": str(options.out)}
-        print(json.dumps(_finite(told), allow_nan=False))
+        numbers = finite({**summary(found), "report": str(options.out)})
+        say(json.dumps(numbers, allow_nan=False))
         return
-    parts = [textwrap.fill(sentence, WIDTH) for sentence in verdict(found)]
-    print("\n\n".join([*parts, f"The report: {options.out}"]))
-
-
-def _finite(value: Any) -> Any:
-    """What is not a number as None: JSON has no word for it."""
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    parts = [wrap(sentence) for sentence in verdict(found)]
+    say("\n\n".join([*parts, f"The report: {options.out}"]))

@@ -1,4 +1,8 @@
-"""The command ``angcal``: its subcommands, and what its exit codes mean."""
+"""The command ``angcal``: its subcommands, and what its exit codes mean.
+
+Each subcommand is a module with ``add_arguments(parser)`` and ``execute(options)``; all printing is
+in `terminal`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from angcal import __version__
-from angcal.commands import demo, fit, predict, report
-from angcal.commands.outcome import INTERRUPTED, WRONG_USAGE, guarded, tell
+from angcal.cli import demo, fit, predict, report
+from angcal.cli.terminal import INTERRUPTED, WRONG_USAGE, guarded, tell
 
-STUDIES = ("reproduce", "benchmark")
-LEFT_NOTHING = "interrupted; no file was left half-written"
 EPILOG = """\
 examples:
   angcal fit patients.csv --target relapse --out model.skops
@@ -43,10 +45,16 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add(commands: Any, name: str, help_text: str, module: Any) -> None:
-    """A subcommand whose errors are told in a sentence."""
-    parser = commands.add_parser(name, help=help_text)
+    """A subcommand that turns its errors into sentences."""
+    parser = commands.add_parser(
+        name,
+        help=help_text,
+        description=module.DESCRIPTION,
+        epilog=module.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     module.add_arguments(parser)
-    parser.set_defaults(execute=guarded(name, module.execute), interrupted=LEFT_NOTHING)
+    parser.set_defaults(execute=guarded(name, module.execute))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         130 interrupted.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in STUDIES:
+    if given and given[0] in ("reproduce", "benchmark"):
         tell(
             f"angcal {given[0]} is now a command of angcal's repository: clone it, and run "
             f"python -m studies {' '.join(given)}"
@@ -78,10 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:
-        print(f"\n{options.interrupted}", file=sys.stderr)
+        tell("\ninterrupted; no file was left half-written")
         return INTERRUPTED
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

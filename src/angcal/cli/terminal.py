@@ -1,0 +1,249 @@
+"""The terminal: what a command prints, its progress, its tables, and how it ends.
+
+Text is printed so that it reaches every terminal: control characters from the data are replaced,
+and letters that the output's encoding lacks are spelled out in ASCII.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import textwrap
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+from angcal.arguments import seed
+from angcal.tables.errors import clean
+
+DONE, FAILED, WRONG_USAGE, PACKAGE_MISSING, INTERRUPTED = 0, 1, 2, 3, 130
+DEBUG = "ANGCAL_DEBUG"
+WIDTH = 96
+# For outputs that are not UTF-8.
+IN_ASCII = str.maketrans(
+    {"−": "-", "±": "+/-", "°": " deg", "…": "...", "×": "x", "Σ": "Sigma", "⁻": "^-", "¹": "1"}
+)
+
+Execute = Callable[[Namespace], int]
+
+
+# -- what is printed ---------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    """Print the result of a command, also where the output is not UTF-8."""
+    text, encoding = clean(text), sys.stdout.encoding or "ascii"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(IN_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    print(text)
+
+
+def tell(message: str) -> None:
+    """A note for the person at the terminal, beside what the command prints."""
+    print(clean(message), file=sys.stderr)
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """A paragraph broken at the width of all that is printed."""
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Columns side by side, without lines; all but the first `left` are aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for position, name in enumerate(header):
+        justify: Any = "left" if position < left else "right"
+        table.add_column(Text(name), justify=justify, no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    with console.capture() as printed:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in printed.get().splitlines())
+
+
+# -- progress ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def stages(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages of a command: call the result with the name of each as it begins.
+
+    The bar appears after two seconds, and only where standard error is a terminal.
+
+    Parameters
+    ----------
+    total : int
+        How many stages there are.
+    """
+    if not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=total)
+    begun = 0
+
+    def begin(name: str) -> None:
+        nonlocal begun
+        bar.update(task, completed=begun, description=clean(name))
+        begun += 1
+
+    patience = Timer(2.0, bar.start)
+    patience.daemon = True
+    patience.start()
+    try:
+        yield begin
+    finally:
+        patience.cancel()
+        patience.join()
+        bar.stop()
+
+
+# -- how a command ends ------------------------------------------------------------------------
+
+
+def guarded(name: str, execute: Execute) -> Execute:
+    """The command with every error turned into a sentence; ``ANGCAL_DEBUG=1`` shows where it was.
+
+    Parameters
+    ----------
+    name : str
+        Of the command.
+    execute : callable
+        Options to exit code.
+    """
+
+    def run(options: Namespace) -> int:
+        try:
+            code = execute(options)
+            sys.stdout.flush()  # here, where a reader who has left is no error
+            return code
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; Python must not try to flush the rest.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        except Exception as error:
+            if os.environ.get(DEBUG):
+                raise
+            return _ended(name, error)
+
+    return run
+
+
+def _ended(name: str, error: Exception) -> int:
+    if isinstance(error, ImportError):
+        tell(str(error))
+        return PACKAGE_MISSING
+    sentence = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, MemoryError):
+        tell(f"angcal {name}: there is not enough memory for this table; take fewer rows.")
+    elif isinstance(error, OSError) and error.filename is not None:
+        tell(f"cannot read or write {error.filename}: {error.strerror}; name another file.")
+    elif isinstance(error, ValueError):
+        tell(sentence)
+    else:
+        tell(f"angcal {name} failed: {type(error).__name__}: {sentence} ({DEBUG}=1 shows where.)")
+    return FAILED
+
+
+def lacks_packages(name: str, *packages: str) -> bool:
+    """Whether a package is missing that the command needs; says which, and what to do."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        tell(f"angcal {name} needs {' and '.join(missing)}; run: pip install 'angcal[cli]'")
+    return bool(missing)
+
+
+def cannot_write(path: Path, *suffixes: str, inputs: Sequence[Path | None] = ()) -> bool:
+    """Whether ``--out`` cannot be written; says why, better before a long fit than after."""
+    if reason := _why_not_writable(path, suffixes, inputs):
+        tell(f"--out {path} {reason}.")
+    return reason is not None
+
+
+def _why_not_writable(
+    path: Path, suffixes: Sequence[str], inputs: Sequence[Path | None]
+) -> str | None:
+    if path.suffix.lower() not in suffixes:
+        return f"must end in {' or '.join(suffixes)}"
+    if path.is_dir():
+        return "is a folder; name a file in it"
+    if any(read is not None and path.resolve() == read.resolve() for read in inputs):
+        return "would overwrite its own input; name another file"
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return f"cannot be written: {folder} is no folder that is open to you"
+    return None
+
+
+# -- what more than one command takes ----------------------------------------------------------
+
+
+def at_least(least: int, message: str) -> Callable[[str], int]:
+    """A type of argument: whole numbers from `least` up, or the message."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise ArgumentTypeError(message)
+        return value
+
+    return number
+
+
+def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
+    """Arguments of the commands that fit a table."""
+    parser.add_argument("data", type=Path, help="table with one row for each labelled case")
+    parser.add_argument("--target", required=True, help="column with the classes")
+    parser.add_argument(
+        "--pool",
+        type=Path,
+        help="table of cases without labels: more rows than columns sharpen the angle",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    parser.add_argument("--seed", type=seed, default=0, help=seed_help)
+    parser.add_argument(
+        "--jobs", type=_jobs, help="threads of the linear algebra; -1 is one per core"
+    )
+
+
+def _jobs(text: str) -> int:
+    number = int(text)
+    if number < -1 or number == 0:
+        raise ArgumentTypeError("a number of threads from 1 up, or -1 for one per core")
+    return number
+
+
+def read_tables(options: Namespace) -> tuple[Any, Any, Any]:
+    """(features, labels, pool or None) that the arguments name."""
+    from angcal.tables import read_table, split_target
+
+    features, y = split_target(read_table(options.data), options.target)
+    return features, y, None if options.pool is None else read_table(options.pool)
+
+
+@contextmanager
+def threads(number: int | None) -> Iterator[None]:
+    """At most this many threads of BLAS and OpenMP; no limit for None and -1."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=None if number in (None, -1) else number):
+        yield

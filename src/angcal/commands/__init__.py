@@ -1,1 +1,0 @@
-"""The subcommands of ``angcal``, one file each: ``add_arguments(parser)``, ``execute(options)``."""
