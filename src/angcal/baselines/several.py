@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 from angcal._typing import Floats
 from angcal.baselines.calibrators import best_temperature
 from angcal.metrics import as_class_codes, as_score_matrix, as_weights
-from angcal.metrics.multiclass import indicators
+from angcal.metrics.validation import indicators
 
 Codes = NDArray[np.intp]
 
