@@ -67,6 +67,7 @@ def _minimized(
     gradient: Callable[[Floats], Floats],
     start: Floats,
     n_nonnegative: int = 0,
+    stacklevel: int = 5,
     **solver: Any,
 ) -> Floats:
     """Return the minimizer, and warn where it is not stationary."""
@@ -80,7 +81,7 @@ def _minimized(
         warn_about_fit(
             f"the calibration fit stopped at a gradient of {largest:.1e}; "
             "its parameters may be inaccurate.",
-            stacklevel=6,
+            stacklevel=stacklevel,
         )
     return np.asarray(found, dtype=np.float64)
 
@@ -163,18 +164,12 @@ def fit_affine(
     nearest = np.argmin(np.abs(link.base(constants) - np.average(target, weights=weight)))
     start = np.append(np.zeros(features.shape[1] - 1), constants[nearest])
     n_bounded = start.size - 1 if nonnegative else 0
-    solver: dict[str, Any] = {
-        "method": "trust-exact",
-        "hess": family.hessian,
-        "options": {"gtol": 1e-9},
-    }
+    options: dict[str, Any] = {"gtol": 1e-9}
+    solver: dict[str, Any] = {"method": "trust-exact", "hess": family.hessian}
     if n_bounded:
-        solver = {
-            "method": "L-BFGS-B",
-            "bounds": [(0.0, None)] * n_bounded + [(None, None)],
-            "options": {"gtol": 1e-9, "ftol": 1e-15, "maxiter": 2000},
-        }
-    fitted = _minimized(family.value, family.gradient, start, n_bounded, **solver)
+        solver = {"method": "L-BFGS-B", "bounds": [(0.0, None)] * n_bounded + [(None, None)]}
+        options |= {"ftol": 1e-15, "maxiter": 2000}
+    fitted = _minimized(family.value, family.gradient, start, n_bounded, options=options, **solver)
     slopes = np.zeros(varies.size)
     slopes[varies] = fitted[:-1] / unit[varies]
     return slopes, float(fitted[-1] - slopes @ mean)
@@ -235,6 +230,17 @@ class MultinomialFamily:
         change = p * (dz - np.sum(p * dz, axis=1, keepdims=True))
         return self._pulled_back(change, direction)
 
+    def minimize(self) -> tuple[Floats, Floats]:
+        """A and b at the minimum, from zero, so that directions without effect stay zero."""
+        start = np.zeros(int(self.free.sum()) + len(self.free))
+        options = {"gtol": 1e-8, "maxiter": 500}
+        solver: dict[str, Any] = {
+            "method": "trust-ncg",
+            "hessp": self.hessian_product,
+            "options": options,
+        }
+        return self.unpack(_minimized(self.value, self.gradient, start, stacklevel=7, **solver))
+
     @property
     def _share(self) -> Floats:
         return self.weight / self.weight.sum()
@@ -270,17 +276,7 @@ def fit_multinomial(
     standard, mean, unit, _ = _standardized(scores, weight)
 
     def fitted(target: Floats, entries: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        family = MultinomialFamily(standard, target, weight, entries, ridge / unit**2)
-        found = _minimized(
-            family.value,
-            family.gradient,
-            # From zero, so that directions without effect stay zero.
-            np.zeros(int(entries.sum()) + K),
-            hessp=family.hessian_product,
-            method="trust-ncg",
-            options={"gtol": 1e-8, "maxiter": 500},
-        )
-        return family.unpack(found)
+        return MultinomialFamily(standard, target, weight, entries, ridge / unit**2).minimize()
 
     def separates(matrix: Floats, offsets: Floats) -> bool:
         return bool(smallest_margins(standard @ matrix.T + offsets, codes).min() > 0.0)
