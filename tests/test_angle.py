@@ -30,10 +30,11 @@ from angcal.angle import (
     training_sign,
 )
 from angcal.covariance import ScoreScale, precision, score_scale
-from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
 from angcal.prediction import angular_probability
+from angcal.problem import LinearFit
 from angcal.simulation import simulate
+from angcal.solvers.minimize import minimize
 
 LINK = Logit(3.0, 1.0)
 EVEN = Logit(3.0, 0.0)

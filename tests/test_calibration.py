@@ -15,7 +15,6 @@ from angcal import AngleWarning, AngularCalibratedClassifier, Logistic, Logit, R
 from angcal.angle import combine, loo_angle, observable_angle
 from angcal.calibration import Options, calibrate
 from angcal.covariance import precision
-from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
 from angcal.prediction import (
     AveragedCurve,
@@ -23,7 +22,9 @@ from angcal.prediction import (
     ConstantCurve,
     angular_probability,
 )
+from angcal.problem import LinearFit
 from angcal.simulation import simulate
+from angcal.solvers.minimize import minimize
 
 N, D = 150, 40
 LINK = Logit(3.0, 1.0)

@@ -19,14 +19,15 @@ from angcal.covariance import (
     precision,
     score_scale,
 )
-from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
+from angcal.problem import LinearFit
 from angcal.simulation import (
     AutoregressiveCovariance,
     GivenCovariance,
     IdentityCovariance,
     SpikedCovariance,
 )
+from angcal.solvers.minimize import minimize
 
 D = 7
 RNG = np.random.default_rng(0)

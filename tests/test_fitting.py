@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.svm import LinearSVC
 
-from angcal.fitting import LinearFit, SeparableDataError, check_separable, minimize
 from angcal.losses import (
     Exponential,
     HuberisedHinge,
@@ -32,6 +31,8 @@ from angcal.penalties import (
     Quadratic,
     Ridge,
 )
+from angcal.problem import LinearFit, SeparableDataError, check_separable
+from angcal.solvers.minimize import minimize
 
 LOSSES = [
     Logistic(),

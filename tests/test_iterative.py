@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from angcal import Logistic, Logit, Ridge
-from angcal.fitting import LinearFit, minimize
 from angcal.leverages import (
     HessianOrFallback,
     NotConvergedError,
@@ -17,11 +16,13 @@ from angcal.leverages import (
     factorize,
     sampled,
 )
-from angcal.leverages.factorized import factorize_exactly
 from angcal.leverages.blocks import remaining_curvature
+from angcal.leverages.factorized import factorize_exactly
 from angcal.observables import observe
+from angcal.problem import LinearFit
 from angcal.rows import as_rows
 from angcal.simulation import simulate
+from angcal.solvers.minimize import minimize
 
 
 def problem(n, d, strength=0.5, intercept=True, design="gaussian", seed=0):

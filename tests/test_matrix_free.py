@@ -16,11 +16,12 @@ from angcal.angle import observable_angle
 from angcal.covariance import PoolInverse, matrix_free, precision, score_scale, sources
 from angcal.covariance.matrix_free import StagnationError, allowed_error, probes_needed
 from angcal.covariance.sources import cheaper_method
-from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
 from angcal.pools import OneShotPoolError, open_pool
+from angcal.problem import LinearFit
 from angcal.simulation import AutoregressiveCovariance, simulate
 from angcal.solvers.conjugate_gradients import DelayedAccuracy, conjugate_gradients
+from angcal.solvers.minimize import minimize
 
 CG = "conjugate gradients"
 D, M, N = 40, 130, 70

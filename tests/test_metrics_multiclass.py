@@ -26,7 +26,7 @@ from angcal.metrics import (
     top_label_ece,
     true_probability_divergence,
 )
-from angcal.metrics.simplex import _cell_count, _default_bins, _simplex_cells
+from angcal.metrics.calibration import _cell_count, _default_bins, _simplex_cells
 
 SCALARS = {
     "log-loss": multiclass_log_loss,
@@ -321,7 +321,7 @@ def test_kernel_error_has_no_bias():
 def test_kernel_error_does_not_depend_on_blocks(monkeypatch):
     y, P = sample(n=101)
     whole = squared_kernel_calibration_error(y, P)
-    monkeypatch.setattr("angcal.metrics.simplex._ENTRIES_PER_BLOCK", 7 * 101)
+    monkeypatch.setattr("angcal.metrics.kernel._ENTRIES_PER_BLOCK", 7 * 101)
     assert squared_kernel_calibration_error(y, P) == pytest.approx(whole, rel=1e-12)
 
 

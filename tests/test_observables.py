@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import linalg, sparse
 
-from angcal.fitting import LinearFit, minimize
 from angcal.losses import (
     Exponential,
     HuberisedHinge,
@@ -20,6 +19,8 @@ from angcal.losses import (
 )
 from angcal.observables import Observables, observe
 from angcal.penalties import ElasticNet, Lasso, Penalty, PseudoHuber, Quadratic, Ridge
+from angcal.problem import LinearFit
+from angcal.solvers.minimize import minimize
 
 SMOOTH_LOSSES = [Logistic(), ProbitLikelihood(), Squared(), Exponential()]
 # Their ℓ'' jumps, so a leave-one-out step is exact until a row crosses a jump.

@@ -5,7 +5,8 @@ import pytest
 from scipy.optimize import approx_fprime, check_grad
 from scipy.special import log_softmax
 
-from angcal.links.several import Softmax
+from angcal.links.multiclass import Softmax
+from angcal.losses import contrasts, index_map
 from angcal.several.angles import (
     LARGEST_START,
     KnownIndices,
@@ -18,7 +19,6 @@ from angcal.several.angles import (
 from angcal.several.integration import rule_for, sobol_rule
 from angcal.several.likelihood import SmoothedLikelihood
 from angcal.several.linkfit import LinearFamily, estimate_family
-from angcal.several.multinomial import contrasts, index_map
 
 
 def _draw(n, K, cosine, seed, scale=2.0, offset=0.0):

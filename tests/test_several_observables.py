@@ -12,10 +12,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from angcal import SeparableDataError
+from angcal.losses import Multinomial, contrasts, index_map
 from angcal.observables import observe
 from angcal.reading import read_fitted
 from angcal.several import read_heads
-from angcal.losses import Multinomial, contrasts, index_map
 from angcal.simulation import simulate_several
 
 

@@ -19,7 +19,6 @@ from angcal.estimators import (
     RepeatedRowsWarning,
     ScoreCalibratedClassifier,
 )
-from angcal.problem import SeparableDataError
 from angcal.leverages import SingularHessianError
 from angcal.links import (
     CallableLink,
@@ -49,6 +48,7 @@ from angcal.penalties import (
     Quadratic,
     Ridge,
 )
+from angcal.problem import SeparableDataError
 from angcal.reading import LinearHead, problem_of
 from angcal.several import AngleMatrix
 

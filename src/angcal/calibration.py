@@ -41,12 +41,12 @@ from angcal.covariance import (
     precision,
     score_scale,
 )
-from angcal.problem import LinearFit
 from angcal.link_posterior import average_curves
 from angcal.linkfit import LinkEstimate, estimate_link
 from angcal.links import Link
 from angcal.observables import Observables
 from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
+from angcal.problem import LinearFit
 
 SMALLEST_CLASS = 3
 # Leave-one-out scores contradict a centre or a spread when they are this far from it.

@@ -72,7 +72,7 @@ class Observables:
     residuals: Floats
     curvatures: Floats
     leverages: Floats
-    coupling: Floats | None
+    coupling: Any
     intercept_leverage: Any
     n_features: int
     has_intercept: bool
@@ -182,7 +182,7 @@ def observe(fit: LinearFit) -> Observables:
 def observables_from(
     fit: LinearFit,
     leverages: Floats,
-    coupling: Floats | None,
+    coupling: Any,
     *,
     side: str,
     step_error: float = 0.0,

@@ -40,7 +40,7 @@ TYPES = {
     "angcal.estimators.path": "AngularLogisticRegressionCV",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
-    "angcal.links.several": "AdditiveIndex InteractionIndex Softmax TwoLayer",
+    "angcal.links.multiclass": "AdditiveIndex InteractionIndex Softmax TwoLayer",
     "angcal.losses": "Exponential HuberisedHinge Logistic ProbitLikelihood Squared SquaredHinge",
     "angcal.observables": "Observables",
     "angcal.path.average": "PenaltyAverage",

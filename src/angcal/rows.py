@@ -227,8 +227,9 @@ class Rows(ABC):
             for part in _slices(X.shape[0], plan.BLOCK_ENTRIES // max(self.shape[1], 1)):
                 block = X[part]
                 block = block.toarray() if sparse.issparse(block) else block
-                yield slice(rows.start + part.start, rows.start + part.stop), np.asarray(
-                    on_host(block) if self.xp is not np else block, dtype=dtype
+                yield (
+                    slice(rows.start + part.start, rows.start + part.stop),
+                    np.asarray(on_host(block) if self.xp is not np else block, dtype=dtype),
                 )
 
 
@@ -240,7 +241,7 @@ def _slices(n: int, step: int) -> Iterator[slice]:
 class DenseRows(Rows):
     """Rows of a NumPy array."""
 
-    def __init__(self, X: Floats, intercept: bool) -> None:
+    def __init__(self, X: Matrix, intercept: bool) -> None:
         super().__init__(X.shape, intercept)
         self.X = X
 
@@ -455,8 +456,7 @@ def as_rows(X: Any, intercept: bool) -> Rows:
         return SparseRows(X, intercept)
     if isinstance(X, np.memmap):
         step = max(1, plan.BLOCK_ENTRIES // max(X.shape[1], 1))
-        mapped = X
-        return BlockRows(lambda: (mapped[s] for s in _slices(len(mapped), step)), X.shape, intercept)
+        return BlockRows(lambda: (X[part] for part in _slices(len(X), step)), X.shape, intercept)
     if isinstance(X, np.ndarray):
         return DenseRows(X, intercept)
     if is_tensor(X):

@@ -36,8 +36,8 @@ from angcal.angle import (
 )
 from angcal.covariance import precision, score_scale
 from angcal.files import write_text
-from angcal.fitting import LinearFit
 from angcal.observables import observe
+from angcal.problem import LinearFit
 from angcal.simulation import simulate, simulate_labels
 from studies import RESULTS
 from studies.paper.setting import paper_inner_product, ridge_fit

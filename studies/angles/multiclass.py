@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal.files import write_text
+from angcal.losses import index_map
 from angcal.several import read_heads
 from angcal.several.angles import estimate_known, stein_covariance, whiten
-from angcal.several.multinomial import index_map
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
 from studies.engine.tables import markdown

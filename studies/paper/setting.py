@@ -17,13 +17,14 @@ from angcal.angle import Angle, combine
 from angcal.baselines import PlattScaling
 from angcal.calibration import Calibration, Options, calibrate
 from angcal.covariance import Precision
-from angcal.fitting import LinearFit, minimize
 from angcal.links import ClippedLinear, Link, Logit, Probit
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe
 from angcal.penalties import Ridge
 from angcal.prediction import angular_probability
+from angcal.problem import LinearFit
 from angcal.simulation import Simulation
+from angcal.solvers.minimize import minimize
 
 N_SAMPLES, N_FEATURES, RIDGE = 1000, 2000, 0.5
 # The probit link nearest to the paper's: sigmoid(t) ≈ Φ(√(π/8)·t).

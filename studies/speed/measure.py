@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from angcal import Logistic, Ridge
-from angcal.fitting import LinearFit
+from angcal.problem import LinearFit
 from studies.speed.cases import Problem
 from studies.speed.contenders import (
     Contender,

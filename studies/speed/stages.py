@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from angcal import AngularCalibratedClassifier
-from angcal.fitting import LinearFit
+from angcal.problem import LinearFit
 from studies.speed.cases import Problem
 from studies.speed.contenders import logistic
 from studies.speed.measure import Row

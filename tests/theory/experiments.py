@@ -17,9 +17,10 @@ from angcal.angle import (
     training_sign,
 )
 from angcal.covariance import precision, score_scale
-from angcal.fitting import LinearFit, minimize
 from angcal.observables import observe
+from angcal.problem import LinearFit
 from angcal.simulation import simulate
+from angcal.solvers.minimize import minimize
 
 PAPER_LINK = Logit(scale=3.0, offset=1.0)
 PAPER_STRENGTH = 0.5

@@ -12,11 +12,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from angcal._typing import Floats
 from angcal.estimators.targets import encode_binary
-from angcal.problem import LinearFit, check_separable
-from angcal.solvers.minimize import minimize, relative_residual
 from angcal.losses import Loss
 from angcal.penalties import Penalty, Ridge
+from angcal.problem import LinearFit, check_separable
 from angcal.reading import Problem, as_loss, problem_of
+from angcal.solvers.minimize import minimize, relative_residual
 
 
 class MEstimator(ClassifierMixin, BaseEstimator):

@@ -21,8 +21,6 @@ from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unli
 from angcal.estimators.device import on_device
 from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
 from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
-from angcal.problem import LinearFit
-from angcal.solvers.minimize import minimize
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe
 from angcal.path import (
@@ -40,6 +38,8 @@ from angcal.path import (
     with_doubt,
 )
 from angcal.penalties import Ridge
+from angcal.problem import LinearFit
+from angcal.solvers.minimize import minimize
 from angcal.solvers.newton_cg import Solution
 from angcal.threads import side_pools_at_rest
 

@@ -212,17 +212,20 @@ class _Primal:
     def _score_gram(self, D: Floats) -> Floats:
         """X̃ᵀ diag(D) X̃."""
         rows, dtype = self._rows, D.dtype
-        k, X = rows.shape[1], getattr(rows, "X", None)
+        k, X = rows.shape[1], rows.in_memory
         if not rows.intercept and X is not None:
             return weighted_gram(X, D, dtype)
-        if sparse.issparse(X):
+        if X is not None and sparse.issparse(X):
             M = np.empty((k + 1, k + 1), dtype=dtype)
             M[:k, :k] = weighted_gram(X, D, dtype)
             M[:k, k] = M[k, :k] = X.T @ D
             M[k, k] = D.sum()
             return M
         if D.min(initial=0.0) < 0:
-            return sum((b * D[part, None]).T @ b for part, b in self._lines(dtype))
+            M = np.zeros((k + 1, k + 1))
+            for part, block in self._lines(dtype):
+                M += (block * D[part, None]).T @ block
+            return M
         half = np.sqrt(D)[:, None]
         return sum_of_squares((half[part] * b for part, b in self._lines(dtype)), k + 1, dtype)
 

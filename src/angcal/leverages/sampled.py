@@ -249,7 +249,7 @@ class SampledHessian:
         assert self._turn is not None
         return self._turn @ G @ self._turn.T
 
-    def coupling(self) -> Floats | None:
+    def coupling(self) -> Any:
         """Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², proportional to γ_i; None for q > 1 scores."""
         if self.q > 1:
             return None

@@ -1,47 +1,50 @@
 """How well predicted probabilities agree with labels: calibration errors, scores, curves.
 
-Labels ``y`` are 0 or 1, predictions ``p`` estimate P(y = 1). Every weighted average is
-normalised by the total weight, so only the ratios of ``sample_weight`` matter. For more classes,
-with one column of probabilities each, there are the functions of `angcal.metrics.multiclass` and
-`angcal.metrics.simplex`.
+For two classes, labels ``y`` are 0 or 1 and predictions ``p`` estimate P(y = 1). For any number of
+classes, predictions are an (n, K) matrix whose rows sum to one, and labels are the codes 0, …, K−1
+of its columns, or any labels with ``classes=`` naming the columns in order. With K = 2 each score
+equals the binary one of column 1; so do `classwise_ece` and `full_ece`, where no prediction lies on
+the edge of a bin. Only the ratios of ``sample_weight`` matter.
 """
 
 from __future__ import annotations
 
-from angcal.metrics.kernel import calibration_error_at, smooth_ece
-from angcal.metrics.multiclass import (
-    ProbabilityDivergence,
-    as_class_codes,
-    as_probability_matrix,
-    as_score_matrix,
-    classwise_ece,
-    classwise_reliability,
-    multiclass_brier_score,
-    multiclass_log_loss,
-    top_label_ece,
-    true_probability_divergence,
-)
-from angcal.metrics.reliability import (
+from angcal.metrics.calibration import (
     ReliabilityCurve,
     Strategy,
     bin_index,
+    classwise_ece,
+    classwise_reliability,
     expected_calibration_error,
+    full_ece,
     interior_edges,
     reliability_curve,
+    top_label_ece,
+)
+from angcal.metrics.kernel import (
+    calibration_error_at,
+    smooth_ece,
+    squared_kernel_calibration_error,
 )
 from angcal.metrics.scores import (
     BREGMAN_GENERATORS,
+    ProbabilityDivergence,
     ScoreDecomposition,
     bregman_divergence,
     brier_decomposition,
     brier_score,
     log_loss,
     mean_bregman_divergence,
+    multiclass_brier_score,
+    multiclass_log_loss,
+    true_probability_divergence,
 )
-from angcal.metrics.simplex import full_ece, squared_kernel_calibration_error
 from angcal.metrics.validation import (
+    as_class_codes,
     as_labels,
     as_probabilities,
+    as_probability_matrix,
+    as_score_matrix,
     as_vector,
     as_weights,
     require_length,

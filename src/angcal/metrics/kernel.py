@@ -6,15 +6,30 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import dct, idct
 from scipy.optimize import brentq
+from scipy.spatial.distance import cdist
+from sklearn.utils import gen_batches
 
 from angcal._typing import Floats
-from angcal.metrics.validation import as_probabilities, as_weights, require_length, samples
+from angcal.metrics.validation import (
+    Classes,
+    as_probabilities,
+    as_weights,
+    class_samples,
+    indicators,
+    require_length,
+    samples,
+)
 
 SMOOTH_ECE_GRID = 8192
 """Cells of [0, 1] that carry the residuals of `smooth_ece`; predictions move by at most 1/16384."""
 
-KERNEL_REACH = 4.0
-"""Bandwidths beyond which `calibration_error_at` counts a prediction as no evidence."""
+_ENTRIES_PER_BLOCK = 2**22  # 32 MiB of doubles: the n × n kernel is never held whole
+
+
+def _positive(bandwidth: float) -> float:
+    if not bandwidth > 0.0:
+        raise ValueError(f"bandwidth={bandwidth!r} must be > 0.")
+    return bandwidth
 
 
 def smooth_ece(
@@ -30,6 +45,24 @@ def smooth_ece(
     insulated ends. It is diagonal in cosines, K_h(t, p) = 1 + 2 Σ_k exp(−(πkh)²/2) cos πkt cos πkp,
     so one cosine transform of the binned residuals serves every h. smECE_h falls in h, hence the
     fixed point is unique.
+
+    Parameters
+    ----------
+    y_true, y_prob : array-like of shape (n,)
+        Labels 0/1 and predicted P(y = 1).
+    bandwidth : float, optional
+        h; None is the fixed point.
+    sample_weight : array-like of shape (n,), optional
+        Weights.
+
+    Returns
+    -------
+    float
+        The error, in [0, 1].
+
+    See Also
+    --------
+    expected_calibration_error : The same question with bins.
 
     References
     ----------
@@ -51,9 +84,7 @@ def smooth_ece(
         return float(np.abs(idct(modes * np.exp(-0.5 * (frequency * h) ** 2))).sum())
 
     if bandwidth is not None:
-        if not bandwidth > 0.0:
-            raise ValueError(f"bandwidth={bandwidth!r} must be > 0, or None for the fixed point.")
-        return at(bandwidth)
+        return at(_positive(bandwidth))
     if at(0.0) == 0.0:
         return 0.0
     # smECE_h <= 1 for every h, so h = 2 lies above the fixed point.
@@ -72,18 +103,29 @@ def calibration_error_at(
 
     The residual ``prediction − target`` is averaged with Gaussian weights, rather than the target
     alone, so that a calibrated predictor reads zero up to noise at 0 and 1 too, where all
-    neighbours lie on one side.
+    neighbors lie on one side.
 
     Parameters
     ----------
-    levels
+    levels : array-like of shape (n_levels,)
         Probabilities p at which to evaluate.
-    y_or_true_prob
+    y_or_true_prob : array-like of shape (n,)
         Labels, or true conditional probabilities when they are known.
-    y_prob
+    y_prob : array-like of shape (n,)
         Predictions.
-    bandwidth
-        Standard deviation of the kernel. A level with no prediction within four of them is NaN.
+    bandwidth : float, default=0.05
+        Standard deviation of the kernel.
+    sample_weight : array-like of shape (n,), optional
+        Weights.
+
+    Returns
+    -------
+    ndarray of shape (n_levels,)
+        The errors; NaN at a level with no prediction within four bandwidths.
+
+    See Also
+    --------
+    reliability_curve : The same curve from bins.
 
     Examples
     --------
@@ -95,14 +137,73 @@ def calibration_error_at(
     prediction = as_probabilities(y_prob, "y_prob")
     require_length(prediction, "y_prob", target.size)
     weight = as_weights(sample_weight, target.size)
-    if not bandwidth > 0.0:
-        raise ValueError(f"bandwidth={bandwidth!r} must be > 0.")
+    _positive(bandwidth)
 
     def error(point: float) -> float:
         distance = (prediction - point) / bandwidth
         kernel = weight * np.exp(-0.5 * distance**2)
-        if not np.any(weight[np.abs(distance) <= KERNEL_REACH]):
+        # Farther away, a prediction's weight is below exp(−8): no evidence.
+        if not np.any(weight[np.abs(distance) <= 4.0]):
             return float("nan")
         return float(kernel @ (prediction - target) / kernel.sum())
 
     return np.array([error(float(point)) for point in points])
+
+
+def squared_kernel_calibration_error(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    bandwidth: float = 0.2,
+    classes: Classes = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Mean over pairs i ≠ j of (e_yi − p_i)ᵀ(e_yj − p_j) exp(−TV(p_i, p_j)/bandwidth).
+
+    Its expectation is zero if P(y | p) = p and positive otherwise, for every K and n: there are no
+    bins and no bias. A value below zero is therefore noise around zero. It is the square of an
+    error, without a unit that a reader knows; use it to compare predictors. The cost is n² K.
+
+    Parameters
+    ----------
+    y_true, y_prob : array-like
+        Labels of shape (n,), and their predicted probabilities of shape (n, K); at least two rows
+        of positive weight.
+    bandwidth : float, default=0.2
+        The distance in total variation over which rows count as alike.
+    classes : sequence, optional
+        The labels in the order of the columns; None means 0, …, K−1.
+    sample_weight : array-like of shape (n,), optional
+        Importance of each row. A weight of two is not the same as the row twice: two copies of
+        one draw are not a pair of draws.
+
+    Returns
+    -------
+    float
+        The squared error.
+
+    See Also
+    --------
+    full_ece : The same question with bins, in units of probability.
+
+    References
+    ----------
+    Widmann, Lindsten, Zachariah (2019), Calibration tests in multi-class classification, NeurIPS.
+
+    Examples
+    --------
+    >>> round(squared_kernel_calibration_error([0, 0], [[0.5, 0.5], [0.5, 0.5]]), 6)
+    0.5
+    """
+    codes, P, weight = class_samples(y_true, y_prob, classes, sample_weight)
+    _positive(bandwidth)
+    if np.count_nonzero(weight) < 2:
+        raise ValueError("y_prob has fewer than two rows of positive weight; pass at least two.")
+    weight = weight / weight.sum()
+    residual = weight[:, None] * (indicators(codes, P.shape[1]) - P)
+    total = 0.0
+    for rows in gen_batches(len(P), max(1, _ENTRIES_PER_BLOCK // len(P))):
+        # The city-block distance is twice the total variation.
+        kernel = np.exp(-cdist(P[rows], P, "cityblock") / (2.0 * bandwidth))
+        total += float(np.sum(residual[rows] * (kernel @ residual)))
+    return (total - float(np.sum(residual**2))) / (1.0 - float(weight @ weight))

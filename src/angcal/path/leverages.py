@@ -1,8 +1,8 @@
 r"""Leverages h_ic = z̃_iᵀĤ_c z̃_i of every row under every penalty, Ĥ_c = (Z̃ᵀD_cZ̃ + q_c·I)⁻¹.
 
 *Exact*: one factorization for each penalty, all of them in one batch where they are small.
-*Sampled*: :class:`angcal.leverages.SampledHessian` for a few penalties at a time, with the same rows
-for all.
+*Sampled*: :class:`angcal.leverages.SampledHessian` for a few penalties at a time, with the same
+rows for all.
 """
 
 from __future__ import annotations

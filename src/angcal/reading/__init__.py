@@ -1,6 +1,6 @@
 r"""From a fitted classifier to the penalised problem it solved.
 
-:func:`read_fitted` returns a :class:`~angcal.fitting.LinearFit` for the library's objective
+:func:`read_fitted` returns a :class:`~angcal.problem.LinearFit` for the library's objective
 
     J(w, b) = (1/N) Σ_i ω_i ℓ_{y_i}(x_iᵀw + b) + g(w) + ½ q₀ b²,    N = Σ ω_i
 

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
+from angcal.losses import contrasts
 from angcal.metrics import (
     classwise_ece,
     expected_calibration_error,
@@ -25,7 +26,6 @@ from angcal.metrics import (
     multiclass_log_loss,
 )
 from angcal.path.confidence import calibration_slope
-from angcal.several.multinomial import contrasts
 
 PROBABILITY_FLOOR = 1e-12
 

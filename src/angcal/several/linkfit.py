@@ -30,10 +30,10 @@ from scipy.special import log_softmax
 
 from angcal._typing import Floats
 from angcal.linkfit import PRIOR_LOG_SCALE, PRIOR_LOG_SCALE_SD
+from angcal.losses import softmax_curvatures
 from angcal.several.angles import Whitened, fitting_rule
 from angcal.several.integration import BLOCK_ENTRIES
 from angcal.several.likelihood import SmoothedLikelihood
-from angcal.losses import softmax_curvatures
 
 COSINES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 25, 1e-9

@@ -115,7 +115,7 @@ def conjugate_gradients(
     stop.begin(slope)
     rounding = ROUNDING * slope
     form, images, converged, step = np.zeros(rhs.shape[1]), None, False, 0
-    for step in range(1, most_steps + 1):
+    for step in range(1, most_steps + 1):  # noqa: B007 (its last value is the count)
         Mp, image = apply(p)
         curvature = columns_dot(p, Mp)
         active = slope > rounding

@@ -1,4 +1,4 @@
-r"""Argmin of J for any loss and any penalty with one score: L-BFGS to get near, Newton to finish."""
+"""Argmin of J for any loss and penalty with one score: L-BFGS to get near, Newton to finish."""
 
 from __future__ import annotations
 

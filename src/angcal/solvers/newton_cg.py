@@ -20,7 +20,7 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.arrays import concatenate, on_host
-from angcal.losses import Logistic, Loss
+from angcal.losses import BlockLoss, Logistic
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
 
@@ -82,8 +82,7 @@ class NewtonCG:
         ω, positive.
     strengths : (m,) array
         λ, positive.
-    loss : Loss, default=Logistic()
-        With ``terms``: see :class:`~angcal.losses.Loss`.
+    loss : BlockLoss, default=Logistic()
     moments : (d,) array, optional
         Σ_i ω_i x_ij², by which steps are scaled; computed where it is not given.
     """
@@ -94,10 +93,11 @@ class NewtonCG:
         labels: Floats,
         weights: Floats,
         strengths: Floats,
-        loss: Loss | None = None,
+        loss: BlockLoss | None = None,
         moments: Floats | None = None,
     ) -> None:
-        self.rows, self.loss = rows, Logistic() if loss is None else loss
+        self.rows = rows
+        self.loss: BlockLoss = Logistic() if loss is None else loss
         self.strengths = np.asarray(strengths, dtype=np.float64)
         self.m, self.q = len(self.strengths), self.loss.n_scores
         self.labels, self.total = labels, float(weights.sum())
