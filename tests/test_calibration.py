@@ -67,7 +67,7 @@ OWN = "no observable angle: the covariance comes from the training rows themselv
 LIKELIHOOD = "likelihood of 150 leave-one-out scores under the logit link"
 WEIGHED = "by precision"
 JOINT = "link and angle fitted together"
-APART = "scale and angle cannot be told apart by labels alone"
+APART = "not determined by labels alone; an unlabelled pool would"
 
 
 def decide(fit=FIT, *, link=LINK, known=True, angle="auto", source="nothing", weights=None, **more):
@@ -178,7 +178,7 @@ def test_an_unknown_scale_widens_the_interval():
     assert np.ptp(labels_alone.interval) > 1.5 * np.ptp(
         decide(known=True, angle="loo").angle.interval
     )
-    assert labels_alone.systematic_error > 0
+    assert labels_alone.standard_error > 0
 
 
 def test_a_sign_holdout_decides_the_sign():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from angcal import ComplementaryLogLog, Logit, Probit
+from angcal import Cauchit, ComplementaryLogLog, Logit, Probit
 from angcal.angle import given_angle, make_angle
-from angcal.link_posterior import BELIEF, average_curves
-from angcal.linkfit import estimate_link
+from angcal.link_posterior import BELIEF, fisher_scoring, link_posterior
+from angcal.links import Link
 from angcal.prediction import angular_probability
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,8 +24,24 @@ from drawn_scores import GRID, labelled
 def averaged(scores, labels, family=None, known=None, weights=None, at=GRID):
     family = Logit() if family is None else family
     weights = np.ones(len(labels)) if weights is None else weights
-    parts = average_curves(family, scores, labels, weights, known)
+    parts = link_posterior(family, scores, labels, weights, known).parts
     return sum(p.weight * angular_probability(p.link, p.cosine, at) for p in parts)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The curve of highest density at the mean cosine, or at a given one."""
+
+    link: Link
+    cosine: float
+    curve: np.ndarray
+
+
+def best_curve(family, scores, labels, weights=None, known=None, at=GRID):
+    weights = np.ones(len(labels)) if weights is None else weights
+    found = link_posterior(family, scores, labels, weights, known)
+    link = found.link_at(found.cosine)
+    return Best(link, found.cosine, angular_probability(link, found.cosine, at))
 
 
 def brute_force(scores, labels, cosines, at):
@@ -66,19 +83,16 @@ def test_many_labels_leave_one_curve():
     scores, labels = labelled(200_000, cosine, link)
     truth = angular_probability(link, cosine, GRID)
     assert_allclose(averaged(scores, labels), truth, atol=0.006)
-    best = estimate_link(Logit(), scores, labels, np.ones(len(labels)))
-    likeliest = angular_probability(best.link, best.cosine, GRID)
-    assert_allclose(averaged(scores, labels), likeliest, atol=0.003)
+    assert_allclose(averaged(scores, labels), best_curve(Logit(), scores, labels).curve, atol=0.003)
 
 
 def test_few_labels_are_believed_less_than_the_best_curve_does():
     """Twelve labels that scores tell apart without error: the best curve is nearly a step."""
     scores = np.linspace(-1.5, 1.5, 12)
     labels = (scores > 0).astype(float)
-    best = estimate_link(Logit(), scores, labels, np.ones(12))
-    sure = angular_probability(best.link, best.cosine, np.array([1.5]))[0]
+    sure = best_curve(Logit(), scores, labels, at=np.array([1.5])).curve[0]
     believed = averaged(scores, labels, at=np.array([1.5]))[0]
-    assert 0.8 < believed < sure - 0.02
+    assert 0.8 < believed < sure - 0.01
 
 
 def test_doubt_is_left_far_out():
@@ -155,8 +169,8 @@ def test_cosines_before_the_labels():
 
 def test_a_known_angle_narrows_the_average():
     scores, labels = labelled(40, 0.5, Logit(3.0), seed=2)
-    free = average_curves(Logit(), scores, labels, np.ones(40))
-    bound = average_curves(Logit(), scores, labels, np.ones(40), given_angle(0.5))
+    free = link_posterior(Logit(), scores, labels, np.ones(40)).parts
+    bound = link_posterior(Logit(), scores, labels, np.ones(40), given_angle(0.5)).parts
     assert np.ptp([part.cosine for part in bound]) < 0.5 * np.ptp([part.cosine for part in free])
 
 
@@ -171,9 +185,20 @@ def test_a_score_that_points_away():
 # -- families ----------------------------------------------------------------------------------
 
 
-def test_families_without_a_closed_form_are_not_averaged():
-    scores, labels = labelled(80, 0.7, Logit(3.0))
-    assert average_curves(ComplementaryLogLog(), scores, labels, np.ones(80)) == ()
+@pytest.mark.parametrize("family", [ComplementaryLogLog, Cauchit])
+def test_families_without_a_closed_form_are_averaged_too(family):
+    """Many labels leave the truth, few labels leave more doubt than the best curve has."""
+    link = family(2.0, -0.3)
+    scores, labels = labelled(6000, 0.7, link, seed=6)
+    truth = angular_probability(link, 0.7, GRID)
+    assert_allclose(averaged(scores, labels, family()), truth, atol=0.03)
+    scores = np.linspace(-1.5, 1.5, 12)
+    labels = (scores > 0).astype(float)
+    at = np.array([1.5])
+    assert (
+        averaged(scores, labels, family(), at=at)
+        < best_curve(family(), scores, labels, at=at).curve
+    )
 
 
 def test_the_probit_is_averaged_as_well():
@@ -204,8 +229,228 @@ def test_averages_are_nearer_to_the_truth_than_best_curves(n, cosine):
     gains = []
     for seed in range(800):
         scores, labels = labelled(n, cosine, link, seed=seed)
-        best = estimate_link(Logit(), scores, labels, np.ones(n))
-        single = divergence(angular_probability(best.link, best.cosine, at))
+        single = divergence(best_curve(Logit(), scores, labels, at=at).curve)
         gains.append(single - divergence(averaged(scores, labels, at=at)))
     error = np.std(gains, ddof=1) / np.sqrt(len(gains))
     assert np.mean(gains) > 3.0 * error
+
+
+# -- the link and the cosine -------------------------------------------------------------------
+
+
+def information(scores, cosine, link):
+    """Fisher information of slope a and offset b of F(s) = E base(a·s + b + τZ), τ known."""
+    base = link.with_parameters(1.0, 0.0)
+    slope, noise = link.scale * cosine, link.scale * np.sqrt(1 - cosine**2)
+    m = slope * scores + link.offset
+    p, dp = base.smooth(m, noise), base.smooth_derivative(m, noise)
+    design = np.column_stack([scores, np.ones_like(scores)])
+    return design.T @ (design * (dp**2 / (p * (1 - p)))[:, None])
+
+
+def curve_error(scores, cosine, link):
+    """Standard error of F at GRID for labels at the scores, slope and offset unknown."""
+    base = link.with_parameters(1.0, 0.0)
+    m = link.scale * cosine * GRID + link.offset
+    dp = base.smooth_derivative(m, link.scale * np.sqrt(1 - cosine**2))
+    design = np.column_stack([GRID, np.ones_like(GRID)])
+    inverse = np.linalg.inv(information(scores, cosine, link))
+    return dp * np.sqrt(np.einsum("ij,jk,ik->i", design, inverse, design))
+
+
+CASES = [
+    (Logit(3.0, 1.0), 0.6),
+    (Logit(0.8, -1.0), 0.5),
+    (Probit(2.0, 0.5), 0.7),
+    (ComplementaryLogLog(1.5, -0.5), 0.5),
+]
+AWAY = (Logit(3.0, 1.0), -0.6)
+
+
+@pytest.mark.parametrize(("link", "cosine"), CASES, ids=str)
+def test_the_curve_is_recovered(link, cosine):
+    """|F̂ − F| within 4 standard errors, plus 0.005 for the shape that labels leave open."""
+    scores, labels = labelled(20_000, cosine, link)
+    # The family's own parameters are not used: they are what is estimated.
+    found = best_curve(type(link)(7.0, 7.0), scores, labels)
+    gap = np.abs(found.curve - angular_probability(link, cosine, GRID))
+    assert np.all(gap <= 4 * curve_error(scores, cosine, link) + 0.005)
+    assert found.cosine > 0
+    assert type(found.link) is type(link)
+
+
+@pytest.mark.parametrize(("link", "cosine"), [*CASES, AWAY], ids=str)
+def test_a_given_cosine_identifies_scale_and_offset(link, cosine):
+    """Within 4 standard errors of (κ, β), the cosine as it was given, of either sign."""
+    scores, labels = labelled(20_000, cosine, link, seed=1)
+    found = best_curve(link, scores, labels, known=given_angle(cosine))
+    assert found.cosine == cosine
+    # With c fixed a and τ move together with κ; errors at fixed τ are a lower bound, doubled here.
+    errors = 2 * np.sqrt(np.diag(np.linalg.inv(information(scores, cosine, link))))
+    assert abs(found.link.scale - link.scale) < 4 * errors[0] / abs(cosine)
+    assert abs(found.link.offset - link.offset) < 4 * errors[1]
+
+
+@pytest.mark.parametrize("given", [0.6, 0.75, 0.9])
+def test_a_wrong_cosine_is_respected_and_the_curve_survives(given):
+    """The labels determine the curve, not the cosine: each given c has a link that fits."""
+    link = Logit(3.0, 1.0)
+    scores, labels = labelled(20_000, 0.6, link, seed=2)
+    found = best_curve(link, scores, labels, known=given_angle(given))
+    assert found.cosine == given
+    assert np.max(np.abs(found.curve - angular_probability(link, 0.6, GRID))) < 0.03
+
+
+def test_a_cosine_too_small_for_any_link_gives_a_steep_one():
+    """Even a threshold, F(s) = Φ(c·s/√(1−c²)), is flatter at c = 0.3 than these labels are."""
+    scores, labels = labelled(20_000, 0.6, Logit(3.0, 1.0), seed=2)
+    found = best_curve(Logit(), scores, labels, known=given_angle(0.3))
+    assert 20 < found.link.scale <= np.exp(7.0)
+    assert np.ptp(found.curve) < np.ptp(angular_probability(Logit(3.0, 1.0), 0.6, GRID)) - 0.2
+
+
+def test_an_uncertain_angle_pulls_less_than_a_certain_one():
+    scores, labels = labelled(2000, 0.6, Logit(3.0, 1.0))
+    angles = [make_angle(0.9, error, 0.0, "observable", "", 0.95) for error in (0.01, 0.1, 0.3)]
+    gaps = [abs(best_curve(Logit(), scores, labels, known=known).cosine - 0.9) for known in angles]
+    assert gaps[0] < 0.05
+    assert gaps[0] < gaps[1] < gaps[2]
+
+
+@pytest.mark.parametrize("error", [0.013, 0.1])
+def test_a_known_negative_angle_is_respected(error):
+    scores, labels = labelled(3000, -0.6, Logit(3.0, 1.0))
+    known = make_angle(-0.6, error, 0.0, "observable", "", 0.95)
+    assert abs(best_curve(Logit(), scores, labels, known=known).cosine + 0.6) < 4 * error
+
+
+def test_labels_that_fall_with_the_score_are_no_signal():
+    scores, labels = labelled(3000, -0.6, Logit(3.0, 1.0))
+    ones = np.ones(3000)
+    assert not link_posterior(Logit(), scores, labels, ones).rises
+    assert link_posterior(Logit(), -scores, labels, ones).rises
+
+
+def test_whole_weights_are_repeated_rows():
+    """Up to the prior, which weighs less against more rows: 0.002 at 4000."""
+    scores, labels = labelled(4000, 0.6, Logit(3.0, 1.0))
+    counts = np.where(labels > 0.5, 3, 1)
+    weighted = averaged(scores, labels, weights=counts.astype(float))
+    repeated = averaged(np.repeat(scores, counts), np.repeat(labels, counts))
+    assert_allclose(weighted, repeated, atol=3e-3)
+    assert np.max(np.abs(weighted - averaged(scores, labels))) > 0.1
+
+
+@pytest.mark.parametrize("family", [Logit(), Probit()], ids=repr)
+@pytest.mark.parametrize("n", [20, 200])
+def test_separable_labels_give_a_finite_stable_curve(family, n):
+    scores = np.linspace(-2.0, 2.0, n)
+    labels = (scores > 0.3).astype(float)
+    found = best_curve(family, scores, labels)
+    assert 0 < found.link.scale < 1000
+    assert np.all(np.isfinite(found.curve))
+    assert np.all(np.diff(found.curve) >= 0)
+    assert found.curve.min() < 0.1 < 0.9 < found.curve.max()
+    assert_allclose(best_curve(family, scores + 1e-6, labels).curve, found.curve, atol=0.02)
+
+
+def test_the_mean_cosine_and_its_interval_are_those_of_a_grid():
+    """Against the integral over a grid of (log κ, β) at every cosine."""
+    scores, labels = labelled(60, 0.7, Logit(3.0, 0.5), seed=3)
+    found = link_posterior(Logit(), scores, labels, np.ones(60))
+    masses = []
+    for cosine in BELIEF.cosines:
+        sine, mass = np.sqrt(1.0 - cosine**2), 0.0
+        for log_scale in np.linspace(BELIEF.log_scale - 4.5, BELIEF.log_scale + 4.5, 61):
+            scale, relative = np.exp(log_scale), np.linspace(-4.0, 4.0, 81)
+            offsets = relative * np.sqrt(1.0 + (scale * sine) ** 2 / 3.0)
+            m = scale * cosine * scores + offsets[:, None]
+            p = np.clip(Logit().smooth(m, np.full_like(m, scale * sine)), 1e-12, 1.0 - 1e-12)
+            logs = np.sum(np.log(np.where(labels == 1.0, p, 1.0 - p)), axis=1)
+            prior = -0.5 * ((log_scale - BELIEF.log_scale) / BELIEF.log_scale_sd) ** 2
+            prior = prior - 0.5 * (relative / BELIEF.offset_sd) ** 2
+            mass += np.exp(BELIEF.labels_count_for * logs + prior).sum()
+        masses.append(mass)
+    masses = np.array(masses) / np.sum(masses)
+    assert found.cosine == pytest.approx(masses @ np.array(BELIEF.cosines), abs=0.02)
+    low, high = found.interval(0.9)
+    assert 0.0 <= low < found.cosine < high <= 1.0
+    narrow = found.interval(0.5)
+    assert low < narrow[0] < narrow[1] < high
+
+
+def test_more_labels_narrow_the_interval():
+    widths = []
+    for n in (30, 300, 30_000):
+        scores, labels = labelled(n, 0.6, Logit(3.0, 1.0))
+        low, high = link_posterior(Logit(), scores, labels, np.ones(n)).interval(0.95)
+        assert low <= 0.6 <= high
+        widths.append(high - low)
+    assert widths[0] > widths[1] > widths[2]
+
+
+# -- without a row's own label -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "cosine"), [(25, 0.8), (60, 0.6)])
+def test_leave_one_out_is_that_of_refits(n, cosine):
+    """Against n posteriors, each without one row: most of what the own label does is undone."""
+    scores, labels = labelled(n, cosine, Logit(3.0, 0.5), seed=4)
+    ones = np.ones(n)
+    found = link_posterior(Logit(), scores, labels, ones).leave_one_out(scores, labels, ones)
+    with_own = averaged(scores, labels, at=scores)
+    true = np.array(
+        [
+            averaged(scores[i != np.arange(n)], labels[i != np.arange(n)], at=scores[[i]])[0]
+            for i in range(n)
+        ]
+    )
+    own_effect = np.abs(with_own - true)
+    assert np.mean(np.abs(found - true)) < 0.2 * own_effect.mean()
+    # Leaving its own label out never makes a row's label likelier.
+    sides = np.where(labels == 1.0, with_own - found, found - with_own)
+    assert sides.min() > -1e-3
+
+
+# -- the density and its optimum ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", [Logit(), Probit(), ComplementaryLogLog()], ids=repr)
+@pytest.mark.parametrize("cosine", [0.0, 0.6, -0.3, 1.0])
+def test_the_gradient_is_that_of_the_density(family, cosine):
+    scores, labels = labelled(60, 0.6, Logit(3.0, 1.0))
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=60)
+    problem = link_posterior(family, scores, labels, weights)
+    for theta in ([1.0, 0.5], [-2.0, 0.1], [0.3, -1.5]):
+        theta, h = np.array(theta), 1e-5
+        gradient = problem._density(theta, cosine)[1]
+        differences = [
+            (problem._density(theta + e, cosine)[0] - problem._density(theta - e, cosine)[0])
+            / (2 * h)
+            for e in h * np.eye(2)
+        ]
+        # Quadrature is good to 1e-10 of p, where the smallest 1 − p is 1e-6.
+        accuracy = 2e-6 if family.mixture is not None else 1e-4
+        assert_allclose(gradient, differences, atol=accuracy * (1 + np.linalg.norm(gradient)))
+
+
+def test_fisher_scoring_finds_the_minimum_of_a_quadratic_within_bounds():
+    matrix, target = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([-1.0, 2.0])
+
+    def quadratic(theta):
+        off = theta - target
+        return 0.5 * off @ matrix @ off, matrix @ off, matrix
+
+    (value, *_), free = fisher_scoring(quadratic, np.array([5.0, 5.0]), (-np.inf, np.inf), 1e-16)
+    assert_allclose(free, target, atol=1e-7)
+    assert value == pytest.approx(0.0, abs=1e-12)
+    _, held = fisher_scoring(quadratic, np.array([5.0, 5.0]), (0.0, np.inf), 1e-16)
+    # On the bound a = 0 the other parameter solves 1·(0 + 1) + 2·(b − 2) = 0.
+    assert_allclose(held, [0.0, 1.5], atol=1e-7)
+
+
+def test_closed_form_and_quadrature_find_the_same_curve(monkeypatch):
+    scores, labels = labelled(300, 0.6, Logit(3.0, 1.0))
+    fast = averaged(scores, labels)
+    monkeypatch.setattr(Logit, "mixture", None)
+    assert_allclose(averaged(scores, labels), fast, atol=1e-5)

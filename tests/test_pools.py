@@ -14,8 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from angcal import AngularCalibratedClassifier, Logit
-from angcal.estimators.one_fit import PoolWarning
+from angcal import AngularCalibratedClassifier, Logit, PoolWarning
 from angcal.pools import Moments, OneShotPoolError, Pool, open_pool, row_slices
 from angcal.simulation import simulate
 

@@ -9,14 +9,10 @@ from angcal.baselines import (
     TemperatureScaling,
     platt_limit,
 )
-from angcal.calibration import AngleWarning
 from angcal.estimators import (
     AngularCalibratedClassifier,
     AngularLogisticRegressionCV,
     MEstimator,
-    OptimalityWarning,
-    PoolWarning,
-    RepeatedRowsWarning,
     ScoreCalibratedClassifier,
 )
 from angcal.leverages import SingularHessianError
@@ -38,6 +34,7 @@ from angcal.losses import (
     Squared,
     SquaredHinge,
 )
+from angcal.notices import AngleWarning, OptimalityWarning, PoolWarning, RepeatedRowsWarning
 from angcal.observables import Observables
 from angcal.penalties import (
     ElasticNet,

@@ -1,14 +1,13 @@
 r"""From observables to a calibrated curve: which angle, which link, and what if there is none.
 
 Known link: angle by the chosen method, then F(s) = E_Z σ(c·s + √(1−c²)Z).
-Unknown link: angle and link together (:mod:`angcal.linkfit`), and the curve averaged over what the
-labels leave open of them (:mod:`angcal.link_posterior`).
+Unknown link: one posterior of link and angle, whose mean is the curve
+(:mod:`angcal.link_posterior`).
 Nothing estimable: the prevalence, which is calibrated whatever the angle is, and a warning.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,10 +24,8 @@ from angcal.angle import (
     given_angle,
     holdout_sign,
     loo_angle,
-    loo_information,
     make_angle,
     observable_angle,
-    quantile,
     training_sign,
 )
 from angcal.covariance import (
@@ -41,9 +38,9 @@ from angcal.covariance import (
     precision,
     score_scale,
 )
-from angcal.link_posterior import average_curves
-from angcal.linkfit import LinkEstimate, estimate_link
+from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
+from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables
 from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
 from angcal.problem import LinearFit
@@ -52,10 +49,6 @@ SMALLEST_CLASS = 3
 # Leave-one-out scores contradict a centre or a spread when they are this far from it.
 LARGEST_OFF_CENTER, LARGEST_SPREAD_RATIO = 0.5, 3.0
 ANGLE_METHODS = ("auto", "observable", "loo")
-
-
-class AngleWarning(UserWarning):
-    """An angle could not be estimated as asked; the message says why and what was done."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +79,13 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Angle, link and the curve they make."""
+    """Angle, link and the curve they make; where the link was estimated, its posterior."""
 
     angle: Angle
     link: Link
     scale: ScoreScale
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
+    posterior: LinkPosterior | None = None
 
 
 def calibrate(
@@ -117,8 +111,9 @@ def calibrate(
     if options.link_known:
         angle, link = evidence.known_link()
         return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
-    found = evidence.unknown_link()
-    return Calibration(found.angle, found.link, scale, evidence.averaged(found))
+    angle, posterior = evidence.unknown_link()
+    link = posterior.link_at(angle.cosine)
+    return Calibration(angle, link, scale, AveragedCurve(posterior.parts, scale), posterior)
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:
@@ -127,22 +122,20 @@ def _warn_about_scores(observables: Observables, case_weights: Floats, scale: Sc
     center = float(np.average(scores, weights=case_weights))
     spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
     if not observables.has_intercept and abs(center) > LARGEST_OFF_CENTER * spread:
-        warnings.warn(
+        warn(
             f"The fit has no intercept, which presumes centred features, but its scores are "
             f"centred at {center / spread:.1f} standard deviations. Fit an intercept, or centre X.",
             AngleWarning,
-            stacklevel=4,
         )
     ratio = scale.norm / max(spread, np.finfo(float).tiny)
     plausible = 1.0 / LARGEST_SPREAD_RATIO <= ratio <= LARGEST_SPREAD_RATIO
     # A pool is compared with X column by column; a covariance has only its scores to be judged by.
     if scale.source == "covariance" and not plausible:
-        warnings.warn(
+        warn(
             f"By the covariance the scores should have a standard deviation of {scale.norm:.3g}, "
             f"but leave-one-out scores have {spread:.3g}. The covariance must be that of the "
             "features as the linear model sees them, after any scaling.",
             AngleWarning,
-            stacklevel=4,
         )
 
 
@@ -170,11 +163,10 @@ def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str 
 def _fallback(
     labels: Floats, case_weights: Floats, options: Options, scale: ScoreScale, reason: str
 ) -> Calibration:
-    warnings.warn(
+    warn(
         f"No angle can be estimated: {reason}. Every row gets the prevalence, which is calibrated "
         "but tells rows apart in nothing.",
         AngleWarning,
-        stacklevel=4,
     )
     # One row of each class is added, so that a rare class is not declared impossible.
     weights = case_weights / np.mean(case_weights)
@@ -183,13 +175,9 @@ def _fallback(
     return Calibration(angle, options.link, scale, ConstantCurve(prevalence))
 
 
-@dataclass(frozen=True)
-class _UnknownLink:
-    """The best angle and link, and the angle from elsewhere that they were fitted with."""
-
-    angle: Angle
-    link: Link
-    known: Angle | None
+# Labels determine the angle where its interval is no wider than this, in degrees.
+WIDEST_INTERVAL = 20.0
+NOT_DETERMINED = "the angle is not determined by labels alone; an unlabelled pool would"
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,85 +209,55 @@ class _Evidence:
             return observable, options.link
         return combine(observable, self._loo()), options.link
 
-    def unknown_link(self) -> _UnknownLink:
-        """Angle and link together, by likelihood on leave-one-out scores."""
+    def unknown_link(self) -> tuple[Angle, LinkPosterior]:
+        """The angle, and the posterior of link and angle that the curve is the mean of."""
         options = self.options
-        note = "scale and angle cannot be told apart by labels alone, only their curve can"
         if not isinstance(options.angle, str):
             given = given_angle(options.angle, options.confidence)
-            return _UnknownLink(given, self._estimate_link(given).link, given)
-        if options.angle != "loo":
-            observable = self._observable_or_reason()
-            if not isinstance(observable, str):
-                return self._with_observable(observable)
-            note += f"; no observable angle: {observable}"
-        return self._from_labels_alone(note)
-
-    def averaged(self, found: _UnknownLink) -> CalibratedCurve | AveragedCurve:
-        """The average over what the labels leave open, or the best curve where there is none."""
-        parts = average_curves(
-            self.options.link,
-            self.standard_scores,
-            self.fit.labels,
-            self.case_weights,
-            found.known,
-        )
-        if not parts:
-            return CalibratedCurve(found.link, found.angle.cosine, self.scale)
-        return AveragedCurve(parts, self.scale)
-
-    def _estimate_link(self, known: Angle | None) -> LinkEstimate:
-        return estimate_link(
-            self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known
-        )
-
-    def _with_observable(self, observable: Angle) -> _UnknownLink:
-        """The link-free angle settles what labels cannot; "auto" lets the curve's shape pull it."""
-        if self.options.angle == "observable":
+            return given, self._posterior(given)
+        observable = None if options.angle == "loo" else self._observable_or_reason()
+        if not isinstance(observable, Angle):
+            return self._from_labels_alone(observable)
+        if options.angle == "observable":
             exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
-            return _UnknownLink(observable, self._estimate_link(exact).link, exact)
-        estimate = self._estimate_link(observable)
+            return observable, self._posterior(exact)
+        # The link-free angle settles what labels cannot; the curve's shape may pull it.
+        posterior = self._posterior(observable)
         angle = make_angle(
-            estimate.cosine,
+            posterior.cosine,
             observable.sampling_error,
             observable.systematic_error,
             "combined",
             f"{observable.reason}; link and angle fitted together",
-            self.options.confidence,
+            options.confidence,
         )
-        return _UnknownLink(angle, estimate.link, observable)
+        return angle, posterior
 
-    def _from_labels_alone(self, note: str) -> _UnknownLink:
-        """Joint fit without Σ⁻¹; the interval says how little it knows of the angle itself."""
-        estimate = self._estimate_link(None)
-        if estimate.cosine == 0:
-            note = "leave-one-out scores rank the labels no better than chance"
-            warnings.warn(
-                f"No signal found: {note}, so probabilities stay near the prevalence. If the "
+    def _posterior(self, known: Angle | None) -> LinkPosterior:
+        return link_posterior(
+            self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known
+        )
+
+    def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
+        """Without Σ⁻¹; the interval says how little labels know of the angle itself."""
+        posterior, confidence = self._posterior(None), self.options.confidence
+        cosine, interval = posterior.cosine, posterior.interval(confidence)
+        low, high = (float(np.degrees(np.arccos(end))) for end in interval[::-1])
+        reason = "posterior of link and angle given leave-one-out scores"
+        if not posterior.rises:
+            cosine, interval = 0.0, (0.0, interval[1])
+            reason = "leave-one-out scores rank the labels no better than chance"
+            warn(
+                f"No signal found: {reason}, so probabilities stay near the prevalence. If the "
                 "weights come from elsewhere, check the order of the classes.",
                 AngleWarning,
-                stacklevel=5,
             )
-        information = loo_information(
-            self.observables,
-            self.fit.labels,
-            self.case_weights,
-            self.scale,
-            estimate.link,
-            estimate.cosine,
-        )
-        error = information.standard_error
-        z = quantile(self.options.confidence)
-        low, high = estimate.interval(z)
-        angle = make_angle(
-            estimate.cosine, error, (high - low) / 4.0, "loo", note, self.options.confidence
-        )
-        # Not symmetric about the estimate: sampling noise on top of not knowing the scale.
-        interval = (
-            max(low - z * error, -1.0),
-            min(high + z * error, 1.0),
-        )
-        return _UnknownLink(replace(angle, interval=interval), estimate.link, None)
+        elif high - low > WIDEST_INTERVAL:
+            reason = NOT_DETERMINED
+        if why_not_observable is not None:
+            reason += f"; no observable angle: {why_not_observable}"
+        error = posterior.cosine_sd
+        return Angle(cosine, error, 0.0, interval, "loo", reason, confidence), posterior
 
     def _loo(self) -> Angle:
         return loo_angle(
@@ -348,10 +306,9 @@ class _Evidence:
         else:
             outcome = inverse
         if isinstance(outcome, str) and options.angle == "observable":
-            warnings.warn(
+            warn(
                 f"angle='observable' is not possible: {outcome}. The leave-one-out angle is used; "
                 "pass a covariance or a larger pool for the observable one.",
                 AngleWarning,
-                stacklevel=5,
             )
         return outcome

@@ -1,10 +1,17 @@
-r"""The curve when the link is not known: an average over all that the labels leave open.
+r"""What labels say about link and angle together: one measure, whose mean is the curve.
 
-With σ(t) = base(κt + β), a cosine c and leave-one-out scores s, the calibrated curve of
-(κ, β, c) is F(s) = E_Z base(a·s + β + τZ), a = κc, τ = κ√(1−c²). Instead of the best of these
-curves, predictions take
+With σ(t) = base(κt + β), a cosine c and leave-one-out scores s in units of ‖ŵ‖_Σ, the calibrated
+curve of (κ, β, c) is F(s) = E_Z base(a·s + β + τZ), a = κc, τ = κ√(1−c²). Labels determine slope
+and offset of that curve; the noise τ only bends it between its own and the probit's shape, so κ and
+c alone are all but unidentified. Everything that is reported comes from
 
-    F̄(s) = ∫ F(s) dπ,   dπ ∝ p(y | κ, β, c)^½ · N(log κ; log 3, 1) · N(η; 0, 2²) d log κ dη dP(c)
+    dπ ∝ p(y | κ, β, c)^½ · N(log κ; log 3, 1) · N(η; 0, 2²) d log κ dη dP(c)
+
+- the curve is its mean, F̄(s) = ∫ F(s) dπ;
+- the cosine is its mean, with an interval from its quantiles;
+- the link is its mode at that cosine.
+
+How the integral is taken:
 
 - η = β/√(1 + τ²/3) is the offset relative to the width of the curve, which hardly depends on κ.
 - c takes the values of ``Belief.cosines``, equally likely, or those that an angle from elsewhere
@@ -22,22 +29,15 @@ has what this was compared with.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
-from angcal.linkfit import (
-    LOG_SCALES,
-    PRIOR_LOG_SCALE,
-    PRIOR_LOG_SCALE_SD,
-    SMALLEST_COSINE_ERROR,
-    LinkProblem,
-    fisher_scoring,
-)
 from angcal.links import Link
-from angcal.links.mixture import ProbitMixture
 from angcal.prediction import CurvePart, noise_share
 from angcal.score_bins import BinnedScores, bin_scores
 
@@ -48,13 +48,18 @@ SMALLEST_WEIGHT, HOPELESS = 1e-5, 12.0
 # Curves are weighed about the optimum, which need not be known to better than a tenth of a
 # standard error.
 LOOSE_GAIN = 1e-2
+LOG_SCALES = (-5.0, 7.0)
+MOST_SCORING_STEPS, MOST_HALVINGS = 60, 30
 # Of median and spread of the scores, in units of ‖ŵ‖_Σ: beyond, their centre or their covariance is
 # not that of the labelled rows.
 LARGEST_MEDIAN, LARGEST_SPREAD = 2.0, 4.0
 # Distance of a normal variable's quartiles, in standard deviations.
 NORMAL_QUARTILES = 1.349
-# Gauss–Hermite with three nodes, for a cosine that is known up to a normal error.
-HERMITE = ((-np.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (np.sqrt(3.0), 1 / 6))
+# An angle from elsewhere is never taken to be known better than this, unless exactly.
+SMALLEST_COSINE_ERROR = 5e-3
+# Gauss–Hermite, for a cosine that is known up to a normal error.
+NODES, SHARES = np.polynomial.hermite_e.hermegauss(5)
+HERMITE = tuple(zip(NODES.tolist(), (SHARES / SHARES.sum()).tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Belief:
     labels_count_for : float
         Power of the likelihood.
     log_scale, log_scale_sd : float
-        Mean and standard deviation of log κ.
+        Mean and standard deviation of log κ: a typical standard deviation of the true logit.
     offset_sd : float
         Standard deviation of η: weak, and there so that a curve that is nearly a step cannot be
         anywhere.
@@ -75,8 +80,8 @@ class Belief:
     """
 
     labels_count_for: float = 0.5
-    log_scale: float = PRIOR_LOG_SCALE
-    log_scale_sd: float = PRIOR_LOG_SCALE_SD
+    log_scale: float = float(np.log(3.0))
+    log_scale_sd: float = 1.0
     offset_sd: float = 2.0
     cosines: tuple[float, ...] = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03)
 
@@ -98,69 +103,169 @@ class Belief:
 BELIEF = Belief()
 
 
-def average_curves(
-    family: Link,
-    standard_scores: Floats,
-    labels: Floats,
-    case_weights: Floats,
-    known: Angle | None = None,
-    belief: Belief = BELIEF,
-) -> tuple[CurvePart, ...]:
-    """The curves that F̄ averages, with their weights; none where the family has no closed form.
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The curves that the measure averages, one entry each.
 
-    Parameters
+    Attributes
+    ----------
+    weights : (k,) array
+        Summing to 1.
+    cosines : (k,) array
+        c.
+    slopes, offsets, noises : (k,) arrays
+        a, β and τ.
+    deviations : (k,) array
+        √V, the posterior standard deviation of β.
+    """
+
+    weights: Floats
+    cosines: Floats
+    slopes: Floats
+    offsets: Floats
+    noises: Floats
+    deviations: Floats
+
+    def take(self, kept: np.ndarray) -> Curves:
+        """Some of the curves, their weights summing to 1 again."""
+        weights = self.weights[kept]
+        fields = (self.cosines, self.slopes, self.offsets, self.noises, self.deviations)
+        return Curves(weights / weights.sum(), *(field[kept] for field in fields))
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPosterior:
+    """π for one family and one set of labels; see the module.
+
+    Attributes
     ----------
     family : Link
         Its scale and offset are ignored.
-    standard_scores, labels, case_weights : (n,) arrays
-        Leave-one-out scores in units of ‖ŵ‖_Σ.
-    known : Angle, optional
+    bins : BinnedScores
+        Leave-one-out scores in units of ‖ŵ‖_Σ with their labels.
+    known : Angle or None
         An angle from elsewhere (given, or observable) with its standard error.
-    belief : Belief, optional
+    belief : Belief
     """
-    if family.mixture is None:
-        return ()
-    weights = case_weights / np.mean(case_weights)
-    bins = bin_scores(standard_scores, labels, weights)
-    return _Posterior(family, family.mixture, bins, belief).parts(belief.before_labels(known))
 
+    family: Link
+    bins: BinnedScores
+    known: Angle | None = None
+    belief: Belief = BELIEF
 
-def _width(noise: Floats) -> Floats:
-    """√(1 + τ²/3): how wide a logistic curve is that noise τ has smoothed."""
-    return np.sqrt(1.0 + noise**2 / 3.0)
+    # -- what it says --------------------------------------------------------------------------
 
-
-class _Posterior:
-    """π for one family and one set of labels."""
-
-    def __init__(
-        self, family: Link, mixture: ProbitMixture, bins: BinnedScores, belief: Belief
-    ) -> None:
-        self.family, self.mixture, self.bins, self.belief = family, mixture, bins, belief
-        self.problem = LinkProblem(family.with_parameters(1.0, 0.0), bins, None)
-
-    def parts(self, cosines: list[tuple[float, float]]) -> tuple[CurvePart, ...]:
+    @cached_property
+    def curves(self) -> Curves:
         """The curves that are averaged, likely ones only."""
-        found: list[tuple[float, float, float, float]] = []
+        found: list[Curves] = []
+        cosines = self.belief.before_labels(self.known)
         start, best = self._start(cosines[0][0]), -np.inf
         for cosine, share in cosines:
-            start, along = self._at(cosine, start, np.log(share))
-            found += along
-            highest = max(entry[0] for entry in along)
+            start, along = self._along(cosine, start, np.log(share))
+            found.append(along)
+            highest = float(along.weights.max())
             best = max(best, highest)
             # Beyond a cosine that the labels rule out lie others that they rule out more.
             if highest < best - HOPELESS:
                 break
-        log_weights = np.array([entry[0] for entry in found])
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
-        kept = weights >= SMALLEST_WEIGHT
-        weights = np.where(kept, weights, 0.0) / weights[kept].sum()
+        names = ("weights", "cosines", "slopes", "offsets", "noises", "deviations")
+        joined = [np.concatenate([getattr(part, name) for part in found]) for name in names]
+        weights = np.exp(joined[0] - joined[0].max())
+        whole = Curves(weights / weights.sum(), *joined[1:])
+        return whole.take(whole.weights >= SMALLEST_WEIGHT)
+
+    @property
+    def parts(self) -> tuple[CurvePart, ...]:
+        """The same as links and cosines: F̄ is their average."""
+        found = self.curves
+        noises = np.hypot(found.noises, found.deviations)
+        scales = np.hypot(found.slopes, noises)
         return tuple(
-            self._part(float(weight), *curve)
-            for weight, (_, *curve) in zip(weights, found, strict=True)
-            if weight > 0
+            CurvePart(float(weight), self.family.with_parameters(float(scale), float(offset)), c)
+            for weight, scale, offset, c in zip(
+                found.weights, scales, found.offsets, (found.slopes / scales).tolist(), strict=True
+            )
         )
+
+    @property
+    def cosine(self) -> float:
+        """E c."""
+        if self.known is not None and self.known.standard_error == 0:
+            return self.known.cosine
+        return float(self.curves.weights @ self.curves.cosines)
+
+    @property
+    def cosine_sd(self) -> float:
+        """Standard deviation of c, as far as its nodes tell."""
+        away = self.curves.cosines - self.cosine
+        return float(np.sqrt(self.curves.weights @ away**2))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Quantiles of c, each of its values standing for the cell about it."""
+        nodes = np.array(sorted({c for c, _ in self.belief.before_labels(self.known)}))
+        edges = np.concatenate([[0.0], 0.5 * (nodes[1:] + nodes[:-1]), [1.0]])
+        place = np.searchsorted(nodes, self.curves.cosines)
+        mass = np.bincount(place, self.curves.weights, minlength=len(nodes))
+        below = np.concatenate([[0.0], np.cumsum(mass)])
+        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
+        low, high = np.interp(tails * below[-1], below, edges)
+        return float(low), float(high)
+
+    @property
+    def rises(self) -> bool:
+        """Whether labels rise with the scores at all: whether there is a signal."""
+        bins = self.bins
+        total = bins.total
+        prevalence = bins.positive.sum() / total.sum()
+        return bool(bins.nodes @ (bins.positive - prevalence * total) > 0)
+
+    def link_at(self, cosine: float) -> Link:
+        """The link of highest density at one cosine."""
+        _, best = self._optimum(cosine, self._start(cosine), LOOSE_GAIN * 1e-6)
+        return self.family.with_parameters(float(np.exp(best[0])), float(best[1]))
+
+    def leave_one_out(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
+        """F̄₍₋ᵢ₎(s_i): the curve at each row, had its label not been among those that made it.
+
+        Leaving label i out divides the weight of curve k by p_k(y_i)^½, and moves its offset back
+        by what the label's own slope had moved it, V_k·½·∂log p_k(y_i)/∂β. The slopes κ and c are
+        integrated over a grid that stays where it is.
+
+        Parameters
+        ----------
+        scores, labels, weights : (n,) arrays
+            Standard leave-one-out scores, labels of 0.0 and 1.0, weights of mean one.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        found, count = self.curves, self.belief.labels_count_for * weights[:, None]
+        noises = np.hypot(found.noises, found.deviations)
+        centers = scores[:, None] * found.slopes + found.offsets
+        p, rates = self._values(centers.T, noises)
+        p, rates = _floored(p).T, rates.T
+        own = np.where(labels[:, None] == 1.0, p, 1.0 - p)
+        pull = (labels[:, None] - p) * rates / (p * (1.0 - p))
+        shifts = np.clip(count * found.deviations**2 * pull, -found.deviations, found.deviations)
+        logs = np.log(found.weights) - count * np.log(own)
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        moved, _ = self._values((centers - shifts).T, noises)
+        return np.clip(np.sum(shares * moved.T, axis=1), 0.0, 1.0)
+
+    # -- how it is integrated --------------------------------------------------------------------
+
+    def _values(self, centers: Floats, noises: Floats) -> tuple[Floats, Floats]:
+        """F and F′ for rows of centers, each row with a noise of its own."""
+        mixture = self.family.mixture
+        if mixture is not None:
+            return mixture.values_and_slopes(centers, noises)
+        jets = [
+            self.family.jet(row, float(noise)) for row, noise in zip(centers, noises, strict=True)
+        ]
+        return np.array([jet[0] for jet in jets]), np.array([jet[1] for jet in jets])
 
     def _start(self, cosine: float) -> Floats:
         """(log κ, β) to begin with; for scores that lie far out, those that bring them back.
@@ -178,38 +283,56 @@ class _Posterior:
         log_scale = max(self.belief.log_scale - np.log(max(spread, 1.0)), LOG_SCALES[0])
         return np.array([log_scale, -np.exp(log_scale) * cosine * median])
 
-    def _at(
-        self, cosine: float, start: Floats, log_share: float
-    ) -> tuple[Floats, list[tuple[float, float, float, float]]]:
-        """Best (log κ, β) at one cosine, and (log weight, a, β, τ) of the curves about it."""
+    def _optimum(self, cosine: float, start: Floats, gain: float) -> tuple[Floats, Floats]:
+        """(information, (log κ, β)) of highest density at one cosine, η's weak prior left out."""
+        (_, _, information), best = fisher_scoring(
+            lambda theta: self._density(theta, cosine), start, LOG_SCALES, gain
+        )
+        return information, best
+
+    def _density(self, theta: Floats, cosine: float) -> tuple[float, Floats, Floats]:
+        """−log density of (log κ, β) at one cosine, its gradient and Fisher information.
+
+        ∂F/∂log κ = a·s·F_m + τ²·F_mm, by the heat equation.
+        """
+        belief, bins = self.belief, self.bins
+        scale = float(np.exp(theta[0]))
+        slope, noise = scale * cosine, scale * noise_share(cosine)
+        part = slope * bins.nodes
+        p, dp, bend = self.family.jet(part + theta[1], noise)
+        p = _floored(p)
+        spread = p * (1.0 - p)
+        columns = np.column_stack([part * dp + noise**2 * bend, dp])
+        value = -float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
+        gradient = columns.T @ ((bins.total * p - bins.positive) / spread)
+        information = columns.T @ (columns * (bins.total / spread)[:, None])
+        count = belief.labels_count_for
+        off = (theta[0] - belief.log_scale) / belief.log_scale_sd
+        gradient, information = count * gradient, count * information
+        gradient[0] += off / belief.log_scale_sd
+        information[0, 0] += 1.0 / belief.log_scale_sd**2
+        return count * value + 0.5 * float(off**2), gradient, information
+
+    def _along(self, cosine: float, start: Floats, log_share: float) -> tuple[Floats, Curves]:
+        """Best (log κ, β) at one cosine, and the curves about it, with log weights."""
         belief = self.belief
-
-        def evaluate(theta: Floats) -> tuple[float, Floats, Floats]:
-            prior = belief.log_scale, belief.log_scale_sd
-            return self.problem.at_cosine(
-                theta, cosine, self.mixture, prior, belief.labels_count_for
-            )
-
-        (_, _, information), best = fisher_scoring(evaluate, start, LOG_SCALES, LOOSE_GAIN)
+        information, best = self._optimum(cosine, start, LOOSE_GAIN)
         (kk, kb), (_, bb) = information
         left = kk - kb**2 / bb if bb > 0 else kk
         deviation = 1.0 / np.sqrt(max(left, 1.0 / belief.log_scale_sd**2))
         log_scales = best[0] + deviation * np.array(DEVIATIONS)
         return best, self._about(cosine, log_scales, best, np.log(deviation) + log_share)
 
-    def _about(
-        self, cosine: float, log_scales: Floats, best: Floats, log_measure: float
-    ) -> list[tuple[float, float, float, float]]:
-        """(log weight, a, β, τ) of every κ, averaged over β about its optimum."""
+    def _about(self, cosine: float, log_scales: Floats, best: Floats, log_measure: float) -> Curves:
+        """The curve of every κ, averaged over β about its optimum, with its log weight."""
         scales, bins = np.exp(log_scales), self.bins
         slopes, noises = scales * cosine, scales * noise_share(cosine)
         widths, belief, count_for = _width(noises), self.belief, self.belief.labels_count_for
         # The offset grows with the width of the curve.
         offsets = widths * best[1] / _width(np.exp(best[0]) * noise_share(cosine))
         priors = 1.0 / (belief.offset_sd * widths) ** 2
-        centres = slopes[:, None] * bins.nodes + offsets[:, None]
-        p, rates = self.mixture.values_and_slopes(centres, noises)
-        p = np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+        p, rates = self._values(slopes[:, None] * bins.nodes + offsets[:, None], noises)
+        p = _floored(p)
         pulls = rates / (p * (1.0 - p))
         gradients = count_for * np.sum((bins.positive - bins.total * p) * pulls, axis=1)
         gradients -= priors * offsets
@@ -223,10 +346,101 @@ class _Posterior:
         log_weights += gradients * moves - 0.5 * precisions * moves**2
         off = (log_scales - belief.log_scale) / belief.log_scale_sd
         log_weights += np.log(deviations / widths) - 0.5 * off**2 + log_measure
-        columns = log_weights, slopes, offsets + moves, np.hypot(noises, deviations)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        cosines = np.full(len(scales), cosine)
+        return Curves(log_weights, cosines, slopes, offsets + moves, noises, deviations)
 
-    def _part(self, weight: float, slope: float, offset: float, noise: float) -> CurvePart:
-        scale = float(np.hypot(slope, noise))
-        link = self.family.with_parameters(scale, float(offset))
-        return CurvePart(weight, link, float(slope / scale))
+
+def link_posterior(
+    family: Link,
+    standard_scores: Floats,
+    labels: Floats,
+    case_weights: Floats,
+    known: Angle | None = None,
+    belief: Belief = BELIEF,
+) -> LinkPosterior:
+    """π of a family, given labels at their leave-one-out scores.
+
+    Parameters
+    ----------
+    family : Link
+        Its scale and offset are ignored: they are what is estimated.
+    standard_scores, labels, case_weights : (n,) arrays
+        Leave-one-out scores in units of ‖ŵ‖_Σ.
+    known : Angle, optional
+        An angle from elsewhere (given, or observable) with its standard error.
+    belief : Belief, optional
+
+    Examples
+    --------
+    >>> from angcal.links import Logit
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.normal(size=400)
+    >>> labels = (rng.random(400) < Logit(2.0)(scores)).astype(float)
+    >>> found = link_posterior(Logit(), scores, labels, np.ones(400))
+    >>> bool(0.0 < found.interval(0.95)[0] < found.cosine <= 1.0)
+    True
+    """
+    weights = case_weights / np.mean(case_weights)
+    base = family.with_parameters(1.0, 0.0)
+    return LinkPosterior(base, bin_scores(standard_scores, labels, weights), known, belief)
+
+
+def _floored(p: Floats) -> Floats:
+    """One impossible label must not decide everything."""
+    return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+
+
+def _width(noise: Floats) -> Floats:
+    """√(1 + τ²/3): how wide a logistic curve is that noise τ has smoothed."""
+    return np.sqrt(1.0 + noise**2 / 3.0)
+
+
+Evaluation = tuple[float, Floats, Floats]
+
+
+def fisher_scoring(
+    evaluate: Callable[[Floats], Evaluation],
+    start: Floats,
+    bounds: tuple[float, float],
+    gain: float,
+) -> tuple[Evaluation, Floats]:
+    """Minimize a loss in two parameters, the first within bounds: (evaluation, parameters).
+
+    Newton's method with the Fisher information, which is never indefinite, and halved steps where
+    a whole one does not lower the loss. Ends where the next step would gain less than ``gain``.
+    """
+    theta = np.array([np.clip(start[0], *bounds), start[1]])
+    here = evaluate(theta)
+    for _ in range(MOST_SCORING_STEPS):
+        value, gradient, information = here
+        held = theta[0] in bounds and gradient[0] * (1.0 if theta[0] == bounds[0] else -1.0) > 0
+        step = _scoring_step(gradient, information, held)
+        # Half the squared length of the step in standard errors: what is left to gain.
+        if -float(gradient @ step) < gain:
+            break
+        for _ in range(MOST_HALVINGS):
+            trial = theta + step
+            trial[0] = np.clip(trial[0], *bounds)
+            found = evaluate(trial)
+            if found[0] <= value:
+                break
+            step = 0.5 * step
+        else:
+            break
+        theta, here = trial, found
+    return here, theta
+
+
+def _scoring_step(gradient: Floats, information: Floats, held: bool) -> Floats:
+    (aa, ab), (_, bb) = information
+    if held:
+        return np.array([0.0, -gradient[1] / bb if bb > 0 else 0.0])
+    # A ridge of rounding size keeps a flat direction from running off.
+    aa, bb = aa * (1.0 + 1e-12) + 1e-300, bb * (1.0 + 1e-12) + 1e-300
+    determinant = aa * bb - ab * ab
+    return np.array(
+        [
+            (ab * gradient[1] - bb * gradient[0]) / determinant,
+            (ab * gradient[0] - aa * gradient[1]) / determinant,
+        ]
+    )

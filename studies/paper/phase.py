@@ -21,9 +21,9 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from angcal import AngleWarning
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.calibration import AngleWarning
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
 from angcal.prediction import tabulated_probability

@@ -26,10 +26,11 @@ from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 
+from angcal import AngleWarning
 from angcal._typing import Floats
 from angcal.angle import Angle
 from angcal.baselines import IsotonicCalibration, PlattScaling, TemperatureScaling
-from angcal.calibration import AngleWarning, Options, calibrate
+from angcal.calibration import Options, calibrate
 from angcal.links import Link, Logit
 from angcal.metrics import (
     expected_calibration_error,

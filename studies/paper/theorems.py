@@ -18,9 +18,9 @@ import pandas as pd
 from scipy.special import expit, ndtri
 from scipy.stats import norm as normal
 
+from angcal import AngleWarning
 from angcal._typing import Floats
 from angcal.baselines import IsotonicCalibration, PlattScaling
-from angcal.calibration import AngleWarning
 from angcal.links import Logit
 from angcal.metrics import BREGMAN_GENERATORS, bregman_divergence, calibration_error_at
 from angcal.simulation import simulate

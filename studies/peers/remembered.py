@@ -18,8 +18,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from angcal.calibration import AngleWarning
-from angcal.estimators import OptimalityWarning, RepeatedRowsWarning
+from angcal import AngleWarning, OptimalityWarning, RepeatedRowsWarning
 
 # A solver that did not get there, or an estimate that doubts itself; not what is deprecated.
 COUNTED = (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from angcal.calibration import AngleWarning
+from angcal import AngleWarning
 from angcal.simulation import simulate
 from studies.engine import figures
 from studies.engine.runner import read_tables, run_experiment, trial_generator

@@ -2,7 +2,6 @@
 
 from angcal.estimators.angular import AngularCalibratedClassifier
 from angcal.estimators.m_estimator import MEstimator
-from angcal.estimators.one_fit import OptimalityWarning, PoolWarning, RepeatedRowsWarning
 from angcal.estimators.path import AngularLogisticRegressionCV
 from angcal.estimators.score import ScoreCalibratedClassifier
 
@@ -10,8 +9,5 @@ __all__ = [
     "AngularCalibratedClassifier",
     "AngularLogisticRegressionCV",
     "MEstimator",
-    "OptimalityWarning",
-    "PoolWarning",
-    "RepeatedRowsWarning",
     "ScoreCalibratedClassifier",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Real
@@ -17,11 +16,12 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host
 from angcal.calibration import ANGLE_METHODS, Options, calibrate
 from angcal.estimators.device import check_tensor, fit_tensor, on_device
-from angcal.estimators.one_fit import PoolWarning, warn_about_repeats
+from angcal.estimators.one_fit import warn_about_repeats
 from angcal.estimators.several import SeveralClasses
 from angcal.estimators.targets import encode_binary
 from angcal.links import Link, Logit, as_link
 from angcal.links.multiclass import SeveralLink
+from angcal.notices import PoolWarning, warn
 from angcal.observables import observe
 from angcal.pools import Pool, open_pool
 
@@ -380,11 +380,10 @@ def _warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
     noise = 2.0 * np.sqrt(1.0 / rows.count + 1.0 / pool.n_rows)
     shifted = shift > LARGEST_SHIFT + noise
     if shifted or min(ratio, total) > LARGEST_SCALE_RATIO * np.exp(noise):
-        warnings.warn(
+        warn(
             f"The pool does not look like X: its columns are typically {shift:.1f} standard "
             f"deviations away and scaled by a factor {ratio:.1f}. If X went through transformers "
             "first, put the whole Pipeline inside: AngularCalibratedClassifier(make_pipeline("
             "StandardScaler(), LogisticRegression()), pool=raw_pool).",
             PoolWarning,
-            stacklevel=3,
         )

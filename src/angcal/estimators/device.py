@@ -8,7 +8,6 @@ gathered scores in milliseconds.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from angcal._typing import Floats
 from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, refuse_dask
 from angcal.leverages import NotConvergedError, SampledHessian
 from angcal.losses import Logistic
+from angcal.notices import warn
 from angcal.observables import Observables, observables_from
 from angcal.penalties import Ridge
 from angcal.prediction import ConstantCurve, TabulatedCurve
@@ -105,11 +105,10 @@ def fit_tensor(X: Any, labels: Floats, weights: Floats, model: LogisticRegressio
     # Rounding of single precision alone can keep a gradient somewhat above a small tol.
     gradient = float(solution.gradient[0])
     if gradient > LARGEST_EXCESS * model.tol:
-        warnings.warn(
+        warn(
             f"The fit stopped at a gradient of {gradient:.1e}, above tol={model.tol:g}; "
             "raise tol, strengthen the penalty, or pass a tensor of type float64.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     total = float(weights.sum())
     intercept = on_host(solution.intercepts)

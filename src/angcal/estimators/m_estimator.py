@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from angcal._typing import Floats
 from angcal.estimators.targets import encode_binary
 from angcal.losses import Loss
+from angcal.notices import warn
 from angcal.penalties import Penalty, Ridge
 from angcal.problem import LinearFit, check_separable
 from angcal.reading import Problem, as_loss, problem_of
@@ -117,11 +117,10 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         residual = relative_residual(fit)
         # The solver may stop a little short where rounding in the objective ends its line search.
         if residual > 100.0 * self.tol:
-            warnings.warn(
+            warn(
                 f"The KKT residual stopped at {residual:.2g} of its size at zero weights. Raise "
                 "max_iter or scale the columns.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def decision_function(self, X: Any) -> Floats:

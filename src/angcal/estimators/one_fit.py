@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +29,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like, product, refuse_dask
 from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
 from angcal.estimators.targets import encode_binary, encode_several
+from angcal.notices import OptimalityWarning, RepeatedRowsWarning, warn
 from angcal.prediction import ConstantCurve, TabulatedCurve
 from angcal.problem import LinearFit, check_separable
 from angcal.reading import LinearHead, read_fitted, unwrap
@@ -48,18 +48,6 @@ ARRAY_RULES: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_min_samples": 1,
 }
-
-
-class OptimalityWarning(UserWarning):
-    """The base model is not at the optimum of its own objective."""
-
-
-class RepeatedRowsWarning(UserWarning):
-    """Many training rows are copies of each other."""
-
-
-class PoolWarning(UserWarning):
-    """The pool does not look like the training rows."""
 
 
 class OneFitCalibrator(ClassifierMixin, BaseEstimator):
@@ -188,12 +176,11 @@ class OneFitCalibrator(ClassifierMixin, BaseEstimator):
             exact = minimize(replace(fit, hessian_method="exact"))
             fit = replace(exact, hessian_method=self.observables)
         elif self.distance_to_optimum_ > LARGEST_DISTANCE:
-            warnings.warn(
+            warn(
                 f"The base model is not at the optimum of its objective: its scores would still "
                 f"move by {self.distance_to_optimum_:.1%} of their standard deviation. The "
                 f"observables assume the optimum; pass {self._way_to_the_optimum()}.",
                 OptimalityWarning,
-                stacklevel=3,
             )
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return fit
@@ -300,12 +287,11 @@ def warn_about_repeats(X: Matrix, followed: Floats) -> None:
     _, group, sizes = np.unique(np.round(marks / grid), return_inverse=True, return_counts=True)
     repeated = sizes[group] > 1
     if followed[repeated].sum() > LARGEST_REPEATED_SHARE * followed.sum():
-        warnings.warn(
+        warn(
             f"{int(repeated.sum())} of {len(marks)} rows of X have exact copies. Leaving a row out "
             "leaves its copies in, so probabilities will be too confident. Drop the copies, or "
             "give each distinct row a sample_weight.",
             RepeatedRowsWarning,
-            stacklevel=3,
         )
 
 

@@ -16,12 +16,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from angcal._typing import Floats, Matrix
-from angcal.calibration import AngleWarning, Options, calibrate
+from angcal.calibration import Options, calibrate
 from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unlike
 from angcal.estimators.device import on_device
 from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
 from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
 from angcal.losses import Logistic
+from angcal.notices import AngleWarning
 from angcal.observables import Observables, observe
 from angcal.path import (
     SCORINGS,

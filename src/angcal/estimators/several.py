@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from angcal.estimators.one_fit import (
     ARRAY_RULES,
     LARGEST_DISTANCE,
     OneFitCalibrator,
-    OptimalityWarning,
     warn_about_repeats,
 )
 from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.notices import OptimalityWarning, warn
 from angcal.reading import unwrap
 from angcal.several import calibrate_several, read_heads
 
@@ -99,12 +98,11 @@ class SeveralClasses(OneFitCalibrator):
             way_out = "lower the model's tolerance"
             if self._is_fitted_elsewhere():
                 way_out = "pass the rows it was trained on, or fit it with a lower tolerance"
-            warnings.warn(
+            warn(
                 f"The base model is not at the optimum of its objective: its scores would still "
                 f"move by {self.distance_to_optimum_:.1%} of their standard deviation. The "
                 f"observables assume the optimum; {way_out}.",
                 OptimalityWarning,
-                stacklevel=3,
             )
         self.coef_, self.intercept_ = heads.coef, heads.intercept
         self.observables_ = heads.observables

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import quantile
-from angcal.calibration import AngleWarning
 from angcal.links.multiclass import Softmax
 from angcal.losses import index_map
+from angcal.notices import AngleWarning, warn
 from angcal.several.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
 from angcal.several.heads import Heads
 from angcal.several.integration import Noise, noise_of
@@ -253,11 +252,10 @@ def _predictor(
 def _fallback(
     heads: Heads, codes: np.ndarray, weights: Floats, confidence: float, reason: str
 ) -> SeveralCalibration:
-    warnings.warn(
+    warn(
         f"No angles can be estimated: {reason}. Every row gets the prevalence of the classes, "
         "which is calibrated but tells rows apart in nothing.",
         AngleWarning,
-        stacklevel=4,
     )
     K, k = len(heads.contrast), len(heads.coef)
     # One row of each class is added, so that a rare class is not declared impossible.

@@ -12,7 +12,7 @@ With leave-one-out scores s, whitened s̃, and the directions h that a softmax c
   while a·s has it at its own tiny size.
 - ν is the noise that the angle calls for: all indices at one cosine c = 1/√(1 + ν). Labels hardly
   tell ν from a smaller M, so a prior on the indices' standard deviation settles it, as it does for
-  two classes (:mod:`angcal.linkfit`).
+  two classes (:mod:`angcal.link_posterior`).
 
 Predictions average over the posterior of M's length and of ν: with few labels per class that is
 worth more than the best single pair (docs/several.md).
@@ -29,7 +29,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from angcal._typing import Floats
-from angcal.linkfit import PRIOR_LOG_SCALE, PRIOR_LOG_SCALE_SD
+from angcal.link_posterior import BELIEF
 from angcal.losses import softmax_curvatures
 from angcal.several.angles import Whitened, fitting_rule
 from angcal.several.integration import BLOCK_ENTRIES
@@ -121,8 +121,8 @@ class SeveralEstimate:
 
     def interval(self, n_deviations: float) -> tuple[float, float]:
         """Cosines whose scale of the indices the prior finds plausible."""
-        reach = n_deviations * PRIOR_LOG_SCALE_SD
-        near = [c for c, scale in self.profile if abs(np.log(scale) - PRIOR_LOG_SCALE) <= reach]
+        reach = n_deviations * BELIEF.log_scale_sd
+        near = [c for c, scale in self.profile if abs(np.log(scale) - BELIEF.log_scale) <= reach]
         return min([*near, self.cosine]), max([*near, self.cosine])
 
 
@@ -398,7 +398,7 @@ def _loss_of_length(
     def loss(log_length: float) -> float:
         length = float(np.exp(log_length))
         value = likelihood.value(length * means, length * map_of_noise) / family.inflation
-        off = (np.log(index_scale(length * M, noise)) - PRIOR_LOG_SCALE) / PRIOR_LOG_SCALE_SD
+        off = (np.log(index_scale(length * M, noise)) - BELIEF.log_scale) / BELIEF.log_scale_sd
         return value + 0.5 * float(off**2)
 
     return loss

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from angcal.notices import warn
 from angcal.tables.errors import TableError, TableWarning, listed, need
 
 # More different values than these are a quantity, or names, not classes.
@@ -39,10 +39,9 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     if missing.all():
         raise TableError(f"the target {target!r} is missing in every row; name another column.")
     if missing.any():
-        warnings.warn(
+        warn(
             f"{int(missing.sum())} of {len(frame)} rows have no {target!r} and were left out.",
             TableWarning,
-            stacklevel=2,
         )
         features, labels = features[~missing].reset_index(drop=True), labels[~missing]
     y = _as_labels(labels, target)
