@@ -10,6 +10,7 @@ leaving a row out does (:mod:`~angcal.several.block_hessian`), leave-one-out sco
 from __future__ import annotations
 
 from angcal.several.calibration import AngleMatrix, SeveralCalibration, calibrate_several
+from angcal.several.choice import MapChoice
 from angcal.several.heads import Heads, read_heads
 from angcal.several.observables import SeveralObservables, observe_several
 from angcal.several.predictor import SeveralPredictor, angular_predictor
@@ -17,6 +18,7 @@ from angcal.several.predictor import SeveralPredictor, angular_predictor
 __all__ = [
     "AngleMatrix",
     "Heads",
+    "MapChoice",
     "SeveralCalibration",
     "SeveralObservables",
     "SeveralPredictor",
