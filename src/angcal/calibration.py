@@ -46,7 +46,7 @@ from angcal.link_posterior import average_curves
 from angcal.linkfit import LinkEstimate, estimate_link
 from angcal.links import Link
 from angcal.observables import Observables
-from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
+from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
 
 SMALLEST_CLASS = 3
 # Leave-one-out scores contradict a centre or a spread when they are this far from it.
@@ -246,7 +246,7 @@ class _Evidence:
         )
         if not parts:
             return CalibratedCurve(found.link, found.angle.cosine, self.scale)
-        return AveragedCurve(parts, self.scale)
+        return AveragedCurve(parts, self.scale, tail_floor(len(self.fit.labels)))
 
     def _estimate_link(self, known: Angle | None) -> LinkEstimate:
         return estimate_link(
