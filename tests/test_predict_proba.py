@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -150,3 +151,22 @@ def test_an_unpickled_model_predicts_the_same(fitted):
         assert_array_equal(
             pickle.loads(pickle.dumps(model)).predict_proba(NEW), model.predict_proba(NEW)
         )
+
+
+def test_far_out_scores_are_as_sure_as_n_labels_can_be():
+    # 200 rows of classes far apart, and new rows a thousand times as far out.
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    X = rng.normal(size=(200, 20)) + 2.0 * y[:, None]
+    far = 1000.0 * np.concatenate([X, -X])
+    clf = AngularCalibratedClassifier(LogisticRegression(C=0.01)).fit(X, y)
+    P = clf.predict_proba(far)
+    floor = 202.0**-1.5
+    assert P.min() == pytest.approx(floor)
+    assert P.max() == pytest.approx(1.0 - floor)
+    # Where labels have been, nothing changes.
+    inside = clf.curve_.predict(X @ clf.coef_[0] + clf.intercept_[0])
+    free = replace(clf.curve_, floor=0.0).predict(X @ clf.coef_[0] + clf.intercept_[0])
+    within = (free > floor) & (free < 1.0 - floor)
+    assert within.mean() > 0.5
+    np.testing.assert_array_equal(inside[within], free[within])

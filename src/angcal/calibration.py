@@ -42,7 +42,7 @@ from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables
-from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
+from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
 from angcal.problem import LinearFit
 
 SMALLEST_CLASS = 3
@@ -113,7 +113,8 @@ def calibrate(
         return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
     angle, posterior = evidence.unknown_link()
     link = posterior.link_at(angle.cosine)
-    return Calibration(angle, link, scale, AveragedCurve(posterior.parts, scale), posterior)
+    curve = AveragedCurve(posterior.parts, scale, tail_floor(len(fit.labels)))
+    return Calibration(angle, link, scale, curve, posterior)
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:

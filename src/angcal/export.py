@@ -360,7 +360,8 @@ def _mixture(nodes: _Nodes, scores: str, curve: TabulatedCurve) -> str:
     half = nodes.add("MatMul", nodes.add("Cast", values, to=nodes.double), weights)
     shifted = nodes.add("Add", half, nodes.constant(np.array([0.5])))
     # Weights that sum to one but for rounding leave p a last digit below 0 or above 1.
-    return nodes.add("Clip", shifted, nodes.constant(np.array(0.0)), nodes.constant(np.array(1.0)))
+    lowest, highest = (nodes.constant(np.array(end)) for end in (curve.floor, 1.0 - curve.floor))
+    return nodes.add("Clip", shifted, lowest, highest)
 
 
 def _both_classes(nodes: _Nodes, positive: str, result: str, double: bool) -> None:

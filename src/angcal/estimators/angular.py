@@ -96,6 +96,10 @@ class AngularCalibratedClassifier(SeveralClasses):
         The map from score to probability, or from all scores to all probabilities. Where a logit or
         probit link is estimated it is an average over what the labels leave open, ``link_`` and
         ``angle_`` being the likeliest; other families have the curve of these two.
+    calibration_ : MapChoice
+        For three and more classes: which map is delivered (``method``), why (``reason``), and the
+        leave-one-out log-losses that decided (``losses``). Temperature scaling or the base model's
+        own probabilities take the place of the angular map where they clearly beat it.
     scale_ : ScoreScale
         Centre and ‖ŵ‖_Σ of the score; for two classes only.
     estimator_ : the fitted base model
@@ -214,6 +218,9 @@ class AngularCalibratedClassifier(SeveralClasses):
         _warn_if_unlike(options.pool, rows)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_ = result.curve
+        # A fit on three or more classes may have left it, and it is theirs alone.
+        if hasattr(self, "calibration_"):
+            del self.calibration_
         return self
 
     def predict_proba(self, X: Any) -> Floats:

@@ -178,7 +178,7 @@ def _positive(curve: TabulatedCurve | ConstantCurve, scores: Any, xp: Any) -> An
     p = xp.zeros_like(scores)
     for coefficient in placed_like(table.coefficients[::-1].copy(), scores):
         p = p * t + xp.take(coefficient, index)
-    p = xp.clip(p, 0.0, 1.0)
+    p = xp.clip(p, curve.floor, 1.0 - curve.floor)
     # Scores beyond the table, if any, are few: they go by the formula on the host.
     far = xp.abs(scores - scale.center) > table.reach * scale.norm
     if bool(xp.any(far)):

@@ -18,7 +18,7 @@ from angcal.estimators.one_fit import (
 from angcal.links.multiclass import SeveralLink, Softmax
 from angcal.notices import OptimalityWarning, warn
 from angcal.reading import unwrap
-from angcal.several import calibrate_several, read_heads
+from angcal.several import MapChoice, calibrate_several, read_heads
 
 
 class SeveralClasses(OneFitCalibrator):
@@ -29,6 +29,7 @@ class SeveralClasses(OneFitCalibrator):
     observables_: Any
     angle_: Any
     link_: Any
+    calibration_: MapChoice
     link: Any
     angle: str | float
     covariance: Any
@@ -109,6 +110,7 @@ class SeveralClasses(OneFitCalibrator):
         warn_about_repeats(rows, heads.followed)
         result = calibrate_several(heads, codes, weights, self._softmax(), self.confidence)
         self.angle_, self.link_, self.curve_ = result.angle, result.link, result.predictor
+        self.calibration_ = result.choice
         # A fit on two classes may have left it, and it is theirs alone.
         if hasattr(self, "scale_"):
             del self.scale_

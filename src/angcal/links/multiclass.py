@@ -4,6 +4,7 @@ A link takes an (n, K) array of indices and gives an (n, L) array of class proba
 one number g(u) ∈ [0, 1] have two classes, and give the columns 1 − g and g.
 
     softmax      g_k(u) = exp(u_k + b_k)/Σ_l exp(u_l + b_l)
+    one-vs-rest  g_k(u) = σ(u_k)/Σ_l σ(u_l)
     two layers   g(u) = Σ_k a_k σ(u_k), the outer weights a_k frozen
     additive     g(u) = Σ_k f_k(u_k)
     interaction  g(u) = Σ_k f_k(u_k) + Σ_{k<l} h_kl(u_k, u_l)
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import softmax
+from scipy.special import log_expit, softmax
 
 from angcal._typing import Floats
 from angcal.links.base import Link
@@ -123,6 +124,39 @@ class Softmax(SeveralLink):
 
     def _evaluate(self, u: Floats) -> Floats:
         return softmax(u + np.asarray(self.offset), axis=1)
+
+
+@dataclass(frozen=True)
+class OneVsRest(SeveralLink):
+    """g_k(u) = σ(u_k)/Σ_l σ(u_l), σ the logistic curve: one head for each class against the rest.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+
+    Examples
+    --------
+    >>> OneVsRest(2)([[0.0, 0.0]])
+    array([[0.5, 0.5]])
+    """
+
+    n_classes: int
+
+    @property
+    def n_indices(self) -> int:  # type: ignore[override]
+        """K."""
+        return self.n_classes
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        """K."""
+        return self.n_classes
+
+    def __call__(self, indices: ArrayLike) -> Floats:
+        """Probabilities of the K classes."""
+        # log σ, so that scores that all are far below zero still have shares.
+        return softmax(log_expit(self._checked(indices)), axis=1)
 
 
 def as_covariance(matrix: ArrayLike, size: int, name: str = "covariance") -> Floats:

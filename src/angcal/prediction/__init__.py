@@ -6,7 +6,13 @@ evaluates an average of them at memory speed, ``curves`` map raw scores to proba
 
 from __future__ import annotations
 
-from angcal.prediction.curves import AveragedCurve, CalibratedCurve, ConstantCurve, TabulatedCurve
+from angcal.prediction.curves import (
+    AveragedCurve,
+    CalibratedCurve,
+    ConstantCurve,
+    TabulatedCurve,
+    tail_floor,
+)
 from angcal.prediction.parts import CurvePart
 from angcal.prediction.predictor import (
     TABLE_NODES,
@@ -28,4 +34,5 @@ __all__ = [
     "angular_probability",
     "noise_share",
     "tabulated_probability",
+    "tail_floor",
 ]

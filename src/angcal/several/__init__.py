@@ -9,12 +9,14 @@ scores relate to classes (:mod:`~angcal.several.heads`), angles where Cov(G) is 
 from __future__ import annotations
 
 from angcal.several.calibration import AngleMatrix, SeveralCalibration, calibrate_several
+from angcal.several.choice import MapChoice
 from angcal.several.heads import Heads, read_heads
 from angcal.several.predictor import SeveralPredictor, angular_predictor
 
 __all__ = [
     "AngleMatrix",
     "Heads",
+    "MapChoice",
     "SeveralCalibration",
     "SeveralPredictor",
     "angular_predictor",

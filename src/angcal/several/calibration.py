@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from angcal.links.multiclass import Softmax
 from angcal.losses import index_map
 from angcal.notices import AngleWarning, warn
 from angcal.several.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
+from angcal.several.choice import MapChoice, candidate, choose, simpler_maps
 from angcal.several.heads import Heads
 from angcal.several.integration import Noise, noise_of
 from angcal.several.linkfit import SeveralEstimate, estimate_family
@@ -64,11 +65,12 @@ class AngleMatrix:
 
 @dataclass(frozen=True, eq=False)
 class SeveralCalibration:
-    """Angles, link and the predictor they make."""
+    """Angles, link, the predictor that is delivered, and why it is this one."""
 
     angle: AngleMatrix
     link: Softmax
     predictor: SeveralPredictor
+    choice: MapChoice
 
 
 def calibrate_several(
@@ -145,7 +147,8 @@ def _known(
         "likelihood of the labels at their leave-one-out scores, Cov(G) known",
         confidence,
     )
-    return SeveralCalibration(angle, link, predictor)
+    choice = MapChoice("angular", "the angular map: the link is known", {})
+    return SeveralCalibration(angle, link, predictor, choice)
 
 
 def _unknown(
@@ -176,7 +179,34 @@ def _unknown(
     )
     covariance = A @ found.index_covariance @ A.T
     link = Softmax(len(A), offset=A @ found.offset, covariance=covariance)
-    return SeveralCalibration(_family_angles(heads, whitened, found, confidence), link, predictor)
+    angle = _family_angles(heads, whitened, found, confidence)
+    delivered, choice = _judged(heads, codes, weights, predictor, found)
+    if choice.method == "angular":
+        return SeveralCalibration(angle, link, predictor, choice)
+    warn(f"The angular map is not used. Probabilities are those of {choice.reason}.", AngleWarning)
+    reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
+    angle = replace(angle, reason=reason)
+    return SeveralCalibration(angle, link, delivered, choice)
+
+
+def _judged(
+    heads: Heads,
+    codes: np.ndarray,
+    weights: Floats,
+    predictor: SeveralPredictor,
+    found: SeveralEstimate,
+) -> tuple[SeveralPredictor, MapChoice]:
+    """The angular map, or a simpler one that clearly beats it on left-out rows."""
+    honest = predictor.means(heads.honest_scores @ heads.spread.T)
+    angular = candidate(
+        "angular",
+        predictor,
+        predictor.at_means(honest - found.left_out_steps @ heads.contrast.T),
+        predictor.predict(heads.fitted_scores @ heads.spread.T),
+        codes,
+        weights,
+    )
+    return choose(angular, simpler_maps(heads, codes, weights), weights)
 
 
 def _units(heads: Heads, whitened: Whitened) -> Floats:
@@ -277,4 +307,5 @@ def _fallback(
         reason,
         confidence,
     )
-    return SeveralCalibration(angle, link, predictor)
+    choice = MapChoice("prevalence", f"the prevalence of the classes: {reason}", {})
+    return SeveralCalibration(angle, link, predictor, choice)

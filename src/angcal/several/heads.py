@@ -17,9 +17,10 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.multiclass import OneVsRestClassifier
 
 from angcal._typing import Floats, Matrix
-from angcal.losses import contrasts, index_map
+from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
+from angcal.losses import Logistic, contrasts, index_map
 from angcal.observables import Observables, observe
-from angcal.problem import check_separable
+from angcal.problem import LinearFit, check_separable
 from angcal.reading import read_fitted
 from angcal.reading.problem import problem_of, require_fitted
 
@@ -34,6 +35,11 @@ class Heads:
         Leave-one-out scores in the coordinates that calibration works in.
     fitted_scores : (n, k) array
         Scores of the same rows under the fit with them, in the same coordinates.
+    honest_scores : (n, k) array
+        Scores of each row under the fit without it, intercept included, but for what its absence
+        does to the count of its class. At `scores` the intercept has seen the row.
+    link : SeveralLink or None
+        From the heads' raw scores to the base model's own probabilities; None where it has none.
     lift : (k, heads) array
         From the heads' raw scores to those coordinates.
     spread : (heads, k) array
@@ -51,6 +57,8 @@ class Heads:
 
     scores: Floats
     fitted_scores: Floats
+    honest_scores: Floats
+    link: SeveralLink | None
     lift: Floats
     spread: Floats
     project: Floats
@@ -87,6 +95,19 @@ def read_heads(
     return _separate_heads(estimator, X, codes, weights, method)
 
 
+def count_shifts(codes: np.ndarray, weights: Floats, n_classes: int) -> Floats:
+    """(ω_i/W_y)·W/(W − ω_i) in the column of each row's class, (n, K); W_y the class's weight.
+
+    Without row i its class has less weight, and its logit is lower by as much: this is the
+    leave-one-out step of a model that has intercepts alone. New rows are judged by the count of
+    all, so that the step is to be given back.
+    """
+    shifts = np.zeros((len(codes), n_classes))
+    totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
+    shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
+    return shifts
+
+
 def _dense(coef: Any) -> Floats:
     return np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
 
@@ -104,9 +125,12 @@ def _multinomial_heads(
     A = contrasts(len(estimator.classes_))
     q = A.shape[1]
     lift = np.eye(1) if len(coef) == 1 else index_map(A)
+    shifts = count_shifts(codes, fit.weights, len(A)) @ lift.T
     return Heads(
         scores=found.calibration_scores.reshape(-1, q),
         fitted_scores=found.scores.reshape(-1, q),
+        honest_scores=found.loo_scores.reshape(-1, q) + shifts * fit.fit_intercept,
+        link=Softmax(len(A)),
         lift=lift,
         spread=np.asarray(np.linalg.pinv(lift), dtype=np.float64),
         project=np.eye(q),
@@ -124,7 +148,8 @@ def _separate_heads(
 ) -> Heads:
     K = len(estimator.classes_)
     models = _head_models(estimator, K)
-    coefs, intercepts, scores, observed, distances = [], [], [], [], []
+    coefs, intercepts, scores, honest, observed, distances = [], [], [], [], [], []
+    logistic = True
     for k, model in enumerate(models):
         fit = read_fitted(model, X, (codes == k).astype(np.float64), weights)
         fit = replace(fit, hessian_method=method)
@@ -133,6 +158,8 @@ def _separate_heads(
         coefs.append(fit.coef)
         intercepts.append(fit.intercept)
         scores.append(found.calibration_scores)
+        honest.append(_honest_head(fit, found))
+        logistic = logistic and isinstance(fit.loss, Logistic)
         observed.append(found)
         distances.append(fit.distance_to_optimum if np.any(fit.coef) else 0.0)
     A = contrasts(K)
@@ -140,6 +167,8 @@ def _separate_heads(
     return Heads(
         scores=np.column_stack(scores),
         fitted_scores=np.column_stack([found.scores for found in observed]),
+        honest_scores=np.column_stack(honest),
+        link=OneVsRest(K) if logistic else None,
         lift=np.eye(K),
         spread=np.eye(K),
         project=index_map(A),
@@ -150,6 +179,16 @@ def _separate_heads(
         followed=followed,
         distance_to_optimum=float(max(distances)),
     )
+
+
+def _honest_head(fit: LinearFit, found: Observables) -> Floats:
+    """Leave-one-out scores of one head, but for what a row's absence does to its class's count."""
+    if not fit.fit_intercept:
+        return found.loo_scores
+    if not isinstance(fit.loss, Logistic):
+        # What counts do to other losses is not known; the intercept with the row has to do.
+        return found.calibration_scores
+    return found.loo_scores + count_shifts(fit.labels.astype(np.intp), fit.weights, 2) @ [-1.0, 1.0]
 
 
 def _head_models(estimator: Any, n_classes: int) -> list[Any]:

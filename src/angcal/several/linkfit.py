@@ -26,12 +26,13 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from angcal._typing import Floats
 from angcal.link_posterior import BELIEF
 from angcal.losses import softmax_curvatures
 from angcal.several.angles import Whitened, fitting_rule
+from angcal.several.block_hessian import left_out
 from angcal.several.integration import BLOCK_ENTRIES
 from angcal.several.likelihood import SmoothedLikelihood
 
@@ -96,6 +97,8 @@ class SeveralEstimate:
         Of the entries of M, at the chosen ν.
     profile : tuple of (cosine, scale)
         The indices' standard deviation that goes with each cosine.
+    left_out_steps : (n, q) array
+        By how much leaving a row's label out of this fit lowers the row's own M·s̃ + β.
     """
 
     slopes: Floats
@@ -108,6 +111,7 @@ class SeveralEstimate:
     rises: bool
     slope_variance: Floats
     profile: tuple[tuple[float, float], ...]
+    left_out_steps: Floats
 
     @property
     def cosine(self) -> float:
@@ -275,6 +279,26 @@ class LinearFamily:
         theta, information = self.solve(ridges, theta)
         return theta, information, ridges, rises
 
+    def left_out_steps(self, theta: Floats, information: Floats, ridges: Floats) -> Floats:
+        """h_i under θ less h_i under θ without row i, (n, q): Γ_iψ_i, as for the base fit."""
+        inverse = np.linalg.inv(information + np.diag(self.held(ridges)))
+        rows, (q, m) = self.rows, self.plain.shape
+        along = rows @ self.plain.T
+        with_scale = rows @ inverse[0, 1:].reshape(q, m).T
+        G = inverse[0, 0] * along[:, :, None] * along[:, None, :]
+        G += along[:, :, None] * with_scale[:, None, :] + with_scale[:, :, None] * along[:, None, :]
+        blocks = inverse[1:, 1:].reshape(q, m, q, m)
+        for k in range(q):
+            for l in range(q):
+                G[:, k, l] += np.einsum("np,np->n", rows @ blocks[k, :, l], rows)
+        p = softmax((rows @ self.joined(theta).T) @ self.contrast.T, axis=1)
+        weights = self.weights / self.inflation
+        D = weights[:, None, None] * softmax_curvatures(p, self.contrast)
+        missed = -p
+        missed[np.arange(len(p)), self.codes] += 1.0
+        psi = weights[:, None] * (missed @ self.contrast)
+        return np.einsum("nab,nb->na", left_out(G, D), psi)
+
     def slope_variance(self, information: Floats, ridges: Floats) -> Floats:
         """Variance of the entries of M: H⁻¹IH⁻¹ with I Fisher's and H = I + ridge."""
         inverse = np.linalg.inv(information + np.diag(self.held(ridges)))
@@ -326,6 +350,7 @@ def estimate_family(
         rises=rises,
         slope_variance=best.length**2 * family.slope_variance(information, ridges),
         profile=posterior.profile,
+        left_out_steps=best.length * family.left_out_steps(theta, information, ridges),
     )
 
 

@@ -71,7 +71,11 @@ class SeveralPredictor:
 
     def predict(self, scores: ArrayLike) -> Floats:
         """(n, L) probabilities of (n, m) scores."""
-        return self._average(self.means(scores), self.rules)
+        return self.at_means(self.means(scores))
+
+    def at_means(self, means: Floats) -> Floats:
+        """(n, L) probabilities where M(S − centre) + β is known, (n, K)."""
+        return self._average(means, self.rules)
 
     def _average(self, means: Floats, rules: tuple[Rule, ...]) -> Floats:
         total = np.zeros((len(means), self.link.n_outputs))
