@@ -1,4 +1,4 @@
-"""Calibrators that learn the map from a score u to P(y = 1 | u) on held-out data.
+"""Calibrators that learn the map from scores u to P(y | u) on held-out data.
 
 Each has ``fit(scores, y, sample_weight=None)`` and ``predict(scores)``. They are the methods to
 compare with: unlike angular calibration they need labels that the classifier did not train on.
@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from angcal.baselines.calibrators import (
     CALIBRATORS,
+    SEVERAL_CALIBRATORS,
     BetaCalibration,
     HistogramBinning,
     IsotonicCalibration,
-    PlattScaling,
-    TemperatureScaling,
-    platt_limit,
-)
-from angcal.baselines.several import (
-    SEVERAL_CALIBRATORS,
     MatrixScaling,
+    PlattScaling,
     SoftmaxTemperature,
+    TemperatureScaling,
     VectorScaling,
+    platt_limit,
 )
 
 __all__ = [

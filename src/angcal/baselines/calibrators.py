@@ -1,48 +1,100 @@
-"""The five calibrators, by class and by short name, and the closed form that Platt's tends to."""
+"""The calibrators, by class and by short name, and the closed form that Platt's tends to.
+
+Those of two classes take one score u per row. Those of K classes take K scores, one column for each
+class, and fit softmax(A u + b): temperature A = I/T and b = 0, vector A diagonal, matrix any A.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from angcal._typing import Floats
-from angcal.baselines.likelihood import fit_affine, targets
+from angcal.baselines.likelihood import (
+    fit_affine,
+    fit_multinomial,
+    smallest_margins,
+    smoothed_targets,
+    warn_about_fit,
+    warn_smoothed,
+)
 from angcal.links import Link, Logit, Probit, as_link
-from angcal.losses import signed
 from angcal.metrics import (
     Strategy,
+    as_class_codes,
     as_labels,
+    as_score_matrix,
     as_vector,
     as_weights,
     bin_index,
     interior_edges,
     require_length,
 )
+from angcal.metrics.validation import Codes, indicators
 
 MAX_TEMPERATURE = 1e6
-"""Largest temperature, in units of the scores' root mean square."""
+"""Largest temperature, in units of the scores' root mean square: probabilities equal to 1e-6."""
 
 
-def _samples(
-    scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[Floats, Floats, Floats]:
-    """Return checked scores, labels and weights of the samples whose weight is positive."""
-    labels = as_labels(y, "y")
-    values = as_vector(scores, "scores")
-    require_length(values, "scores", labels.size)
-    weight = as_weights(sample_weight, labels.size)
-    kept = weight > 0.0
-    return values[kept], labels[kept], weight[kept]
+class _Calibrator(BaseEstimator):
+    """One score per row: checks, around the `_fit` and `_predict` of a subclass."""
+
+    def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the map on scores whose labels the classifier has not seen.
+
+        Parameters
+        ----------
+        scores, y : array-like of shape (n,)
+            Scores u and labels 0/1.
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator. A ConvergenceWarning says where the likelihood has no maximum
+            and smoothed targets were fitted.
+        """
+        labels = as_labels(y, "y")
+        values = as_vector(scores, "scores")
+        require_length(values, "scores", labels.size)
+        weight = as_weights(sample_weight, labels.size)
+        kept = weight > 0.0
+        self._fit(values[kept], labels[kept], weight[kept])
+        return self
+
+    def predict(self, scores: ArrayLike) -> Floats:
+        """P(y = 1 | u) at every score.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Scores u.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities.
+        """
+        check_is_fitted(self)
+        return self._predict(as_vector(scores, "scores"))
+
+    def _fit(self, u: Floats, y: Any, weight: Floats) -> None:
+        raise NotImplementedError
+
+    def _predict(self, u: Floats) -> Floats:
+        raise NotImplementedError
+
+
+# --- Two classes -----------------------------------------------------------------------------
 
 
 def _separated(scores: Floats, y: Floats) -> bool:
@@ -57,21 +109,34 @@ def _separated(scores: Floats, y: Floats) -> bool:
     return bool(lower.max() <= upper.min() and scores.min() < scores.max())
 
 
-class PlattScaling(BaseEstimator):
+def _targets(y: Floats, weight: Floats, smoothed: bool, separated: bool) -> Floats:
+    """Return y, or Platt's targets where asked for or, with a warning, needed."""
+    if separated and not smoothed:
+        warn_smoothed("the scores separate the labels", stacklevel=4)
+    if not (smoothed or separated):
+        return y
+    return smoothed_targets(y.astype(np.intp), weight, 2)[:, 1]
+
+
+class PlattScaling(_Calibrator):
     """P(y = 1 | u) = σ(A u + B), A and B by maximum likelihood.
 
     Parameters
     ----------
-    link : Link or None
-        σ; ``None`` is the plain sigmoid 1/(1 + e^{−t}). With ``Logit(scale=3, offset=1)`` the
+    link : Link, optional
+        σ; None is the plain sigmoid 1/(1 + e^{−t}). With ``Logit(scale=3, offset=1)`` the
         log-odds are 3(A u + B) + 1.
-    smoothed_targets : bool
+    smoothed_targets : bool, default=False
         Fit Platt's targets (N₁+1)/(N₁+2) and 1/(N₀+2) in place of 1 and 0.
 
     Attributes
     ----------
     slope_, intercept_ : float
         A and B.
+
+    See Also
+    --------
+    VectorScaling, MatrixScaling : For any number of classes.
 
     Examples
     --------
@@ -84,48 +149,48 @@ class PlattScaling(BaseEstimator):
         self.link = link
         self.smoothed_targets = smoothed_targets
 
-    def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit A and B; warn and smooth the targets where the scores separate the labels."""
-        u, labels, weight = _samples(scores, y, sample_weight)
+    def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
         self.link_ = Logit() if self.link is None else as_link(self.link)
-        separated = _separated(u, labels) or _separated(-u, labels)
-        target = targets(labels, weight, self.smoothed_targets, separated)
+        separated = _separated(u, y) or _separated(-u, y)
+        target = _targets(y, weight, self.smoothed_targets, separated)
         slopes, intercept = fit_affine(self.link_, u[:, None], target, weight)
         self.slope_ = float(slopes[0]) / self.link_.scale
         self.intercept_ = (intercept - self.link_.offset) / self.link_.scale
-        return self
 
-    def predict(self, scores: ArrayLike) -> Floats:
-        """σ(A u + B)."""
-        check_is_fitted(self)
-        return self.link_(self.slope_ * as_vector(scores, "scores") + self.intercept_)
+    def _predict(self, u: Floats) -> Floats:
+        return self.link_(self.slope_ * u + self.intercept_)
 
 
-def best_temperature(slope: Callable[[float], float], advice: str) -> float:
-    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
+def _fit_temperature(
+    logits: Floats, codes: Codes, weight: Floats, unit: float, advice: str
+) -> float:
+    """T of softmax(logits/T); warn and smooth the targets where the largest is always the label's.
 
-    Parameters
-    ----------
-    slope : callable
-        The derivative at 1/T. It increases, so it has one root at most.
-    advice : str
-        What to check where the scores rank the labels no better than chance.
+    The derivative of the mean loss in unit/T increases, so it has one root at most.
     """
+    target, scaled = indicators(codes, logits.shape[1]), logits / unit
+    if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
+        warn_smoothed("the scores separate the labels", stacklevel=4)
+        target = smoothed_targets(codes, weight, logits.shape[1])
+
+    def slope(inverse: float) -> float:
+        residual = softmax(inverse * scaled, axis=1) - target
+        return float(np.average(np.sum(scaled * residual, axis=1), weights=weight))
+
     if slope(1.0 / MAX_TEMPERATURE) >= 0.0:
-        warnings.warn(
+        warn_about_fit(
             "the scores do not rank the labels better than chance, so T is infinite; "
             f"capped it. {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-        return MAX_TEMPERATURE
+        return unit * MAX_TEMPERATURE
     upper = 1.0
     while slope(upper) < 0.0:
         upper *= 2.0
-    return 1.0 / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
+    return unit / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
 
 
-class TemperatureScaling(BaseEstimator):
+class TemperatureScaling(_Calibrator):
     """P(y = 1 | u) = 1/(1 + e^{−u/T}), T > 0 by maximum likelihood.
 
     Attributes
@@ -134,6 +199,10 @@ class TemperatureScaling(BaseEstimator):
         T. Where no T > 0 beats the constant ½ it is a cap so large that predictions are ½, with a
         warning.
 
+    See Also
+    --------
+    SoftmaxTemperature : For any number of classes.
+
     Examples
     --------
     >>> scores, labels = [2, 2, 2, 2, -2, -2, -2, -2], [1, 1, 1, 0, 0, 0, 0, 1]
@@ -141,30 +210,18 @@ class TemperatureScaling(BaseEstimator):
     array([0.75])
     """
 
-    def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit T; warn and smooth the targets where the sign of the scores gives the labels."""
-        u, labels, weight = _samples(scores, y, sample_weight)
-        margin = signed(labels) * u
-        separated = bool(margin.min() >= 0.0 and margin.max() > 0.0)
-        target = targets(labels, weight, False, separated)
+    def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
+        logits = np.column_stack([-0.5 * u, 0.5 * u])
         unit = float(np.sqrt(np.average(u**2, weights=weight))) or 1.0
+        self.temperature_ = _fit_temperature(
+            logits, y.astype(np.intp), weight, unit, "Check the scores' sign."
+        )
 
-        def slope(inverse: float) -> float:
-            """Derivative of the mean loss in unit/T; it increases, so it has one root at most."""
-            return float(
-                np.average(u / unit * (expit(inverse * u / unit) - target), weights=weight)
-            )
-
-        self.temperature_ = unit * best_temperature(slope, "Check the scores' sign.")
-        return self
-
-    def predict(self, scores: ArrayLike) -> Floats:
-        """1/(1 + e^{−u/T})."""
-        check_is_fitted(self)
-        return expit(as_vector(scores, "scores") / self.temperature_)
+    def _predict(self, u: Floats) -> Floats:
+        return expit(u / self.temperature_)
 
 
-class IsotonicCalibration(BaseEstimator):
+class IsotonicCalibration(_Calibrator):
     """P(y = 1 | u) = the non-decreasing function of u nearest to y in squared error.
 
     Linear between fitted scores, constant outside their range.
@@ -175,29 +232,24 @@ class IsotonicCalibration(BaseEstimator):
     array([0. , 0.5, 1. ])
     """
 
-    def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Pool adjacent violators."""
-        u, labels, weight = _samples(scores, y, sample_weight)
+    def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
         self.isotonic_ = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        self.isotonic_.fit(u, labels, sample_weight=weight)
-        return self
+        self.isotonic_.fit(u, y, sample_weight=weight)
 
-    def predict(self, scores: ArrayLike) -> Floats:
-        """Evaluate the fitted function."""
-        check_is_fitted(self)
-        fitted: Floats = self.isotonic_.predict(as_vector(scores, "scores"))
-        return fitted
+    def _predict(self, u: Floats) -> Floats:
+        return np.asarray(self.isotonic_.predict(u))
 
 
-class HistogramBinning(BaseEstimator):
+class HistogramBinning(_Calibrator):
     """P(y = 1 | u) = ȳ_b, the label mean of the bin b that holds u.
 
     Parameters
     ----------
-    n_bins, strategy
-        Bins of equal weight (``"quantile"``) or of equal width between the extreme scores
-        (``"uniform"``).
-    laplace : bool
+    n_bins : int, default=10
+        Number of bins.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins of equal weight, or of equal width between the extreme scores.
+    laplace : bool, default=False
         Use (Σ y + 1)/(n + 2) in each bin in place of Σ y/n.
 
     Attributes
@@ -205,7 +257,7 @@ class HistogramBinning(BaseEstimator):
     edges_ : ndarray
         Interior edges; bins are open on the left, and the outer two unbounded.
     values_ : ndarray
-        Probability in each bin. An empty bin is interpolated between its neighbours.
+        Probability in each bin. An empty bin is interpolated between its neighbors.
 
     Examples
     --------
@@ -220,29 +272,23 @@ class HistogramBinning(BaseEstimator):
         self.strategy = strategy
         self.laplace = laplace
 
-    def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Average the labels in each bin."""
-        u, labels, weight = _samples(scores, y, sample_weight)
+    def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
         span = (float(u.min()), float(u.max()))
         self.edges_ = interior_edges(u, self.n_bins, self.strategy, weight, span)
         index = bin_index(u, self.edges_)
         n_bins = self.edges_.size + 1
         mass = np.bincount(index, weights=weight, minlength=n_bins)
-        positive = np.bincount(index, weights=weight * labels, minlength=n_bins)
+        positive = np.bincount(index, weights=weight * y, minlength=n_bins)
         filled = np.flatnonzero(mass > 0.0)
         prior = 1.0 if self.laplace else 0.0
         means = (positive[filled] + prior) / (mass[filled] + 2.0 * prior)
         self.values_ = np.interp(np.arange(n_bins), filled, np.clip(means, 0.0, 1.0))
-        return self
 
-    def predict(self, scores: ArrayLike) -> Floats:
-        """Look up the bin's value."""
-        check_is_fitted(self)
-        values: Floats = self.values_[bin_index(as_vector(scores, "scores"), self.edges_)]
-        return values
+    def _predict(self, u: Floats) -> Floats:
+        return np.asarray(self.values_[bin_index(u, self.edges_)])
 
 
-class BetaCalibration(BaseEstimator):
+class BetaCalibration(_Calibrator):
     """Log-odds of y = 1 given u: a ln p − b ln(1−p) + c with p = 1/(1 + e^{−u}) and a, b >= 0.
 
     a = b is Platt scaling with the plain sigmoid and a slope >= 0.
@@ -262,24 +308,188 @@ class BetaCalibration(BaseEstimator):
     array([0.6667])
     """
 
-    def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit a, b, c; warn and smooth the targets where the scores separate the labels."""
-        u, labels, weight = _samples(scores, y, sample_weight)
-        target = targets(labels, weight, False, _separated(u, labels))
+    def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
+        target = _targets(y, weight, False, _separated(u, y))
         slopes, self.c_ = fit_affine(Logit(), self._columns(u), target, weight, nonnegative=True)
         self.a_, self.b_ = (float(slope) for slope in slopes)
-        return self
 
-    def predict(self, scores: ArrayLike) -> Floats:
-        """1/(1 + e^{−(a ln p − b ln(1−p) + c)})."""
-        check_is_fitted(self)
-        columns = self._columns(as_vector(scores, "scores"))
-        return expit(columns @ np.array([self.a_, self.b_]) + self.c_)
+    def _predict(self, u: Floats) -> Floats:
+        return expit(self._columns(u) @ np.array([self.a_, self.b_]) + self.c_)
 
     @staticmethod
     def _columns(u: Floats) -> Floats:
         """Return (ln p, −ln(1−p)) from the log-odds u, finite for any u."""
         return np.column_stack([log_expit(u), -log_expit(-u)])
+
+
+# --- Any number of classes -------------------------------------------------------------------
+
+
+class _MulticlassCalibrator(_Calibrator):
+    """One score per row and class."""
+
+    def __init__(self, classes: Sequence[Any] | None = None) -> None:
+        self.classes = classes
+
+    def fit(self, logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the map on scores whose labels the classifier has not seen.
+
+        Parameters
+        ----------
+        logits, y : array-like
+            Scores u of shape (n, K), and labels of shape (n,).
+        sample_weight : array-like of shape (n,), optional
+            Weights.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator. A ConvergenceWarning says where the likelihood has no maximum
+            and smoothed targets were fitted.
+        """
+        scores = as_score_matrix(logits, "logits")
+        codes = as_class_codes(y, scores.shape[1], self.classes, name="y")
+        require_length(scores, "logits", codes.size)
+        weight = as_weights(sample_weight, codes.size)
+        kept = weight > 0.0
+        self.n_classes_ = scores.shape[1]
+        self._fit(scores[kept], codes[kept], weight[kept])
+        return self
+
+    def predict(self, logits: ArrayLike) -> Floats:
+        """P(y = k | u) at every row of scores.
+
+        Parameters
+        ----------
+        logits : array-like of shape (n, K)
+            Scores u.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Probabilities, one column for each class.
+        """
+        check_is_fitted(self)
+        scores = as_score_matrix(logits, "logits")
+        if scores.shape[1] != self.n_classes_:
+            raise ValueError(
+                f"logits has {scores.shape[1]} columns but the fit had {self.n_classes_}; "
+                "pass one column for each class."
+            )
+        return np.asarray(softmax(self._predict(scores), axis=1))
+
+
+class SoftmaxTemperature(_MulticlassCalibrator):
+    """P(y = k | u) = exp(u_k/T)/Σ_l exp(u_l/T), T > 0 by maximum likelihood.
+
+    With K = 2 it is `TemperatureScaling` of u_1 − u_0.
+
+    Parameters
+    ----------
+    classes : sequence, optional
+        The labels in the order of the columns; None means 0, …, K−1.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T. Where no T > 0 beats equal probabilities it is a cap so large that predictions are 1/K,
+        with a warning.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML.
+
+    Examples
+    --------
+    >>> calibrator = SoftmaxTemperature().fit([[2, 0, 0]] * 5, [0, 0, 0, 1, 2])
+    >>> calibrator.predict([[2, 0, 0]]).round(6)
+    array([[0.6, 0.2, 0.2]])
+    """
+
+    def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
+        u = u - u.mean(axis=1, keepdims=True)
+        unit = float(np.sqrt(np.average(np.mean(u**2, axis=1), weights=weight))) or 1.0
+        self.temperature_ = _fit_temperature(u, y, weight, unit, "Check the order of the columns.")
+
+    def _predict(self, u: Floats) -> Floats:
+        return u / self.temperature_
+
+
+class VectorScaling(_MulticlassCalibrator):
+    """P(y = k | u) ∝ exp(a_k u_k + b_k), a and b by maximum likelihood.
+
+    A number added to a whole row of scores changes the answer, as it does for `MatrixScaling`. Pass
+    scores of one kind: centered logits, or log-probabilities.
+
+    Parameters
+    ----------
+    classes : sequence, optional
+        The labels in the order of the columns; None means 0, …, K−1.
+
+    Attributes
+    ----------
+    slopes_, offsets_ : ndarray of shape (K,)
+        a, and b with Σ_k b_k = 0.
+
+    Examples
+    --------
+    >>> calibrator = VectorScaling().fit([[2, 0, 0]] * 5, [0, 0, 0, 1, 2])
+    >>> calibrator.predict([[2, 0, 0]]).round(6)
+    array([[0.6, 0.2, 0.2]])
+    """
+
+    def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
+        K = self.n_classes_
+        diagonal = np.eye(K, dtype=bool)
+        matrix, self.offsets_ = fit_multinomial(u, y, weight, diagonal, np.zeros((K, K)))
+        self.slopes_ = np.diag(matrix).copy()
+
+    def _predict(self, u: Floats) -> Floats:
+        return self.slopes_ * u + self.offsets_
+
+
+class MatrixScaling(_MulticlassCalibrator):
+    """P(y | u) = softmax(A u + b), A and b by maximum likelihood, less a ridge off the diagonal.
+
+    The fit minimizes the mean of −log P(y | u) plus ½ ridge Σ_{k≠l} A_kl². Without a ridge A has
+    K² entries to overfit with, and a number added to a column of it changes nothing; its columns
+    then sum to zero. A large ridge leads to `VectorScaling`.
+
+    Parameters
+    ----------
+    ridge : float, default=0.0
+        Strength of the penalty, >= 0.
+    classes : sequence, optional
+        The labels in the order of the columns; None means 0, …, K−1.
+
+    Attributes
+    ----------
+    matrix_ : ndarray of shape (K, K)
+        A.
+    offsets_ : ndarray of shape (K,)
+        b, with Σ_k b_k = 0.
+
+    Examples
+    --------
+    >>> calibrator = MatrixScaling().fit([[2, 0, 0]] * 5, [0, 0, 0, 1, 2])
+    >>> calibrator.predict([[2, 0, 0]]).round(6)
+    array([[0.6, 0.2, 0.2]])
+    """
+
+    def __init__(self, ridge: float = 0.0, classes: Sequence[Any] | None = None) -> None:
+        self.ridge = ridge
+        self.classes = classes
+
+    def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
+        if not 0.0 <= self.ridge < np.inf:
+            raise ValueError(f"ridge={self.ridge!r} must be finite and >= 0.")
+        K = self.n_classes_
+        penalty = self.ridge * (1.0 - np.eye(K))
+        every = np.ones((K, K), dtype=bool)
+        self.matrix_, self.offsets_ = fit_multinomial(u, y, weight, every, penalty)
+
+    def _predict(self, u: Floats) -> Floats:
+        return u @ self.matrix_.T + self.offsets_
 
 
 CALIBRATORS: dict[str, type] = {
@@ -289,7 +499,14 @@ CALIBRATORS: dict[str, type] = {
     "histogram": HistogramBinning,
     "beta": BetaCalibration,
 }
-"""Calibrators by short name."""
+"""Calibrators of two classes by short name."""
+
+SEVERAL_CALIBRATORS: dict[str, type] = {
+    "temperature": SoftmaxTemperature,
+    "vector": VectorScaling,
+    "matrix": MatrixScaling,
+}
+"""Calibrators of K classes by short name."""
 
 
 def platt_limit(
@@ -302,13 +519,22 @@ def platt_limit(
 
     Parameters
     ----------
-    cosine, norm
+    cosine, norm : float
         c = cos θ between fitted and true weights, and ‖ŵ‖, in the feature covariance's geometry;
         the true weights have norm 1 there.
-    link
+    link : Probit or Logit
         A Probit link; or a Logit link, if `approximate`.
-    approximate
+    approximate : bool, default=False
         Accept a Logit link through 1/(1 + e^{−t}) ≈ Φ((π/8)^½ t), which is off by up to 0.02.
+
+    Returns
+    -------
+    slope, intercept : float
+        A and B.
+
+    See Also
+    --------
+    PlattScaling : Fits A and B.
 
     Examples
     --------

@@ -1,24 +1,92 @@
-"""Maximum-likelihood fits of base(columns A + B) to labels or soft targets, for any link."""
+"""Maximum-likelihood fits of affine maps of scores: σ(columns A + B) and softmax(A u + b)."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
 from angcal.links import Link, Logit, Probit
 from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
-
-GRADIENT_TOLERANCE = 1e-9
-"""Largest gradient of the mean negative log-likelihood at which a fit stops."""
+from angcal.metrics.validation import Codes, indicators
 
 FLIP_RATE = 1e-12
 """Chance of a flipped label granted to links without a loss of their own; see `_LinkLikelihood`."""
+
+
+# --- What every fit shares -------------------------------------------------------------------
+
+
+def smoothed_targets(codes: Codes, weight: Floats, n_classes: int) -> Floats:
+    """(N_y + 1)/(N_y + K) for the label y and 1/(N_y + K) for the rest, N_y the weight of y.
+
+    These are Platt's targets for K = 2: posterior means under a uniform prior. They keep every
+    probability positive, so that the fit has finite parameters.
+    """
+    total = np.bincount(codes, weights=weight, minlength=n_classes)[codes][:, None]
+    return (total * indicators(codes, n_classes) + 1.0) / (total + n_classes)
+
+
+def warn_about_fit(message: str, stacklevel: int) -> None:
+    """Issue a ConvergenceWarning; `stacklevel` counts from the function that calls this one."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+
+
+def warn_smoothed(reason: str, stacklevel: int) -> None:
+    """Warn that the likelihood has no maximum, so that smoothed targets are fitted."""
+    warn_about_fit(
+        f"{reason}, so the maximum-likelihood parameters are infinite; fitted smoothed targets "
+        "instead. Calibrate on more data to avoid this.",
+        stacklevel + 1,
+    )
+
+
+def _standardized(columns: Floats, weight: Floats) -> tuple[Floats, Floats, Floats, Any]:
+    """(columns − mean)/unit, mean, unit, and which columns vary; a constant one becomes zero.
+
+    The solver then sees the same problem in any unit. A constant column says nothing about its
+    slope, which is left at 0.
+    """
+    mean = np.average(columns, axis=0, weights=weight)
+    sd = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
+    varies = sd > 1e-12 * np.abs(mean)
+    unit = np.where(varies, sd, 1.0)
+    return np.where(varies, (columns - mean) / unit, 0.0), mean, unit, varies
+
+
+def _minimized(
+    value: Callable[[Floats], float],
+    gradient: Callable[[Floats], Floats],
+    start: Floats,
+    n_nonnegative: int = 0,
+    stacklevel: int = 5,
+    **solver: Any,
+) -> Floats:
+    """Return the minimizer, and warn where it is not stationary."""
+    found = minimize(value, start, jac=gradient, **solver).x
+    # Judged by the gradient: the solvers report failure when the value stops changing in its last
+    # digit, which is where a good fit ends.
+    slope = gradient(found)
+    at_bound = (np.arange(slope.size) < n_nonnegative) & (found <= 0.0) & (slope > 0.0)
+    largest = float(np.abs(np.where(at_bound, 0.0, slope)).max())
+    if largest > 1e-5:
+        warn_about_fit(
+            f"the calibration fit stopped at a gradient of {largest:.1e}; "
+            "its parameters may be inaccurate.",
+            stacklevel=stacklevel,
+        )
+    return np.asarray(found, dtype=np.float64)
+
+
+# --- One score, any link ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,88 +151,152 @@ class _LinearFamily:
         curvature = self._expected(self.loss.hessian, coefficients)
         return self.features.T @ (curvature[:, None] * self.features)
 
-    def minimize(self, start: Floats, nonnegative: int = 0) -> Floats:
-        """Return the minimiser whose first `nonnegative` coefficients are >= 0."""
-        if nonnegative:
-            free = start.size - nonnegative
-            result = minimize(
-                self.value,
-                start,
-                jac=self.gradient,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * nonnegative + [(None, None)] * free,
-                options={"gtol": GRADIENT_TOLERANCE, "ftol": 1e-15, "maxiter": 2000},
-            )
-        else:
-            result = minimize(
-                self.value,
-                start,
-                jac=self.gradient,
-                hess=self.hessian,
-                method="trust-exact",
-                options={"gtol": GRADIENT_TOLERANCE},
-            )
-        self._warn_unless_stationary(result.x, nonnegative)
-        return np.asarray(result.x, dtype=np.float64)
-
-    def _warn_unless_stationary(self, coefficients: Floats, nonnegative: int) -> None:
-        # Judged by the gradient: the solvers report failure when the value stops changing in
-        # its last digit, which is where a good fit ends.
-        slope = self.gradient(coefficients)
-        at_bound = (np.arange(slope.size) < nonnegative) & (coefficients <= 0.0) & (slope > 0.0)
-        largest = float(np.abs(np.where(at_bound, 0.0, slope)).max())
-        if largest > 1e-5:
-            warnings.warn(
-                f"the calibration fit stopped at a gradient of {largest:.1e}; "
-                "its parameters may be inaccurate.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
-
-def _start(link: Link, target: Floats, weight: Floats) -> float:
-    """Return a t in [−10, 10] at which base(t) is near the mean target."""
-    candidates = np.linspace(-10.0, 10.0, 401)
-    misses = np.abs(link.base(candidates) - np.average(target, weights=weight))
-    return float(candidates[np.argmin(misses)])
-
 
 def fit_affine(
     link: Link, columns: Floats, target: Floats, weight: Floats, *, nonnegative: bool = False
 ) -> tuple[Floats, float]:
-    """Return slopes A and intercept B of the most likely base(``columns A + B``).
-
-    The columns are standardised first, so that the solver sees the same problem in any unit; a
-    constant column says nothing about its slope, which is then 0.
-    """
-    mean = np.average(columns, axis=0, weights=weight)
-    sd = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
-    varies = sd > 1e-12 * np.abs(mean)
-    standard = (columns[:, varies] - mean[varies]) / sd[varies]
-    features = np.column_stack([standard, np.ones(len(columns))])
+    """Return slopes A and intercept B of the most likely base(``columns A + B``)."""
+    standard, mean, unit, varies = _standardized(columns, weight)
+    features = np.column_stack([standard[:, varies], np.ones(len(columns))])
     family = _LinearFamily(_likelihood(link), features, target, weight)
-    n_slopes = int(varies.sum())
-    start = np.append(np.zeros(n_slopes), _start(link, target, weight))
-    fitted = family.minimize(start, n_slopes if nonnegative else 0)
+    # Start from no slope, at a constant that is near the mean target.
+    constants = np.linspace(-10.0, 10.0, 401)
+    nearest = np.argmin(np.abs(link.base(constants) - np.average(target, weights=weight)))
+    start = np.append(np.zeros(features.shape[1] - 1), constants[nearest])
+    n_bounded = start.size - 1 if nonnegative else 0
+    options: dict[str, Any] = {"gtol": 1e-9}
+    solver: dict[str, Any] = {"method": "trust-exact", "hess": family.hessian}
+    if n_bounded:
+        solver = {"method": "L-BFGS-B", "bounds": [(0.0, None)] * n_bounded + [(None, None)]}
+        options |= {"ftol": 1e-15, "maxiter": 2000}
+    fitted = _minimized(family.value, family.gradient, start, n_bounded, options=options, **solver)
     slopes = np.zeros(varies.size)
-    slopes[varies] = fitted[:-1] / sd[varies]
+    slopes[varies] = fitted[:-1] / unit[varies]
     return slopes, float(fitted[-1] - slopes @ mean)
 
 
-def targets(y: Floats, weight: Floats, smoothed: bool, separated: bool) -> Floats:
-    """Return y, or Platt's targets (N₁+1)/(N₁+2) and 1/(N₀+2), N_k the weight of label k.
+# --- One score for each class ----------------------------------------------------------------
 
-    On separated samples the likelihood grows without end as the slope does. Platt's targets, which
-    are the posterior means under a uniform prior, then give a finite slope, with a warning.
+
+@dataclass(frozen=True, eq=False)
+class MultinomialFamily:
+    """Σ_i w_i [log Σ_k exp z_ik − t_iᵀz_i]/Σ w + ½ Σ_kl ρ_kl A_kl², at logits z_i = A u_i + b.
+
+    The parameters are the entries of A that `free` marks, row by row, and then b; the other entries
+    are zero. With p = softmax(z) and r = w(p − t)/Σw, the gradient is rᵀu + ρA and Σ_i r_i. The
+    Hessian is applied, never formed: along a change dz it turns r into w(p∘dz − p pᵀdz)/Σw.
+
+    Parameters
+    ----------
+    scores, target : ndarray of shape (n, K)
+        u, and t with rows that sum to one.
+    weight : ndarray of shape (n,)
+        w.
+    free : ndarray of bool of shape (K, K)
+        The entries of A that are fitted.
+    ridge : ndarray of shape (K, K)
+        ρ >= 0.
     """
-    if separated and not smoothed:
-        warnings.warn(
-            "the scores separate the labels, so the maximum-likelihood slope is infinite; "
-            "fitted Platt's smoothed targets instead. Calibrate on more data to avoid this.",
-            ConvergenceWarning,
-            stacklevel=3,
+
+    scores: Floats
+    target: Floats
+    weight: Floats
+    free: NDArray[np.bool_]
+    ridge: Floats
+
+    def unpack(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """A and b."""
+        K = len(self.free)
+        matrix = np.zeros((K, K))
+        matrix[self.free] = parameters[:-K]
+        return matrix, parameters[-K:]
+
+    def value(self, parameters: Floats) -> float:
+        """The objective."""
+        z = self._logits(parameters)
+        loss = logsumexp(z, axis=1) - np.sum(self.target * z, axis=1)
+        return float(
+            self._share @ loss + 0.5 * np.sum(self.ridge * self.unpack(parameters)[0] ** 2)
         )
-    if not (smoothed or separated):
-        return y
-    positive, negative = float(weight @ y), float(weight @ (1.0 - y))
-    return np.where(y == 1.0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+
+    def gradient(self, parameters: Floats) -> Floats:
+        """Its gradient."""
+        residual = softmax(self._logits(parameters), axis=1) - self.target
+        return self._pulled_back(residual, parameters)
+
+    def hessian_product(self, parameters: Floats, direction: Floats) -> Floats:
+        """Its Hessian times a direction."""
+        p, dz = softmax(self._logits(parameters), axis=1), self._logits(direction)
+        change = p * (dz - np.sum(p * dz, axis=1, keepdims=True))
+        return self._pulled_back(change, direction)
+
+    def minimize(self) -> tuple[Floats, Floats]:
+        """A and b at the minimum, from zero, so that directions without effect stay zero."""
+        start = np.zeros(int(self.free.sum()) + len(self.free))
+        options = {"gtol": 1e-8, "maxiter": 500}
+        solver: dict[str, Any] = {
+            "method": "trust-ncg",
+            "hessp": self.hessian_product,
+            "options": options,
+        }
+        return self.unpack(_minimized(self.value, self.gradient, start, stacklevel=7, **solver))
+
+    @property
+    def _share(self) -> Floats:
+        return self.weight / self.weight.sum()
+
+    def _logits(self, parameters: Floats) -> Floats:
+        matrix, offsets = self.unpack(parameters)
+        return self.scores @ matrix.T + offsets
+
+    def _pulled_back(self, residual: Floats, parameters: Floats) -> Floats:
+        """rᵀu + ρA on the free entries, and Σ_i r_i."""
+        weighted = self._share[:, None] * residual
+        of_matrix = weighted.T @ self.scores + self.ridge * self.unpack(parameters)[0]
+        return np.concatenate([of_matrix[self.free], weighted.sum(axis=0)])
+
+
+def smallest_margins(logits: Floats, codes: Codes) -> Floats:
+    """z_y − max_{k≠y} z_k for each row: positive where the label has the largest logit."""
+    rows = np.arange(len(logits))
+    others = logits.copy()
+    others[rows, codes] = -np.inf
+    return logits[rows, codes] - others.max(axis=1)
+
+
+def fit_multinomial(
+    scores: Floats, codes: Codes, weight: Floats, free: NDArray[np.bool_], ridge: Floats
+) -> tuple[Floats, Floats]:
+    """Return A and b, b summing to zero; warn and smooth the targets where they are infinite.
+
+    Where some classes are separated from the rest but not all, nothing warns: the fit ends at the
+    solver's tolerance, with parameters that are large but finite.
+    """
+    K = scores.shape[1]
+    standard, mean, unit, _ = _standardized(scores, weight)
+
+    def fitted(target: Floats, entries: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        return MultinomialFamily(standard, target, weight, entries, ridge / unit**2).minimize()
+
+    def separates(matrix: Floats, offsets: Floats) -> bool:
+        return bool(smallest_margins(standard @ matrix.T + offsets, codes).min() > 0.0)
+
+    labels = indicators(codes, K)
+    reason = ""
+    if not labels.any(axis=0).all():
+        reason = f"class {np.argmin(labels.any(axis=0))} has no label"
+    else:
+        matrix, offsets = fitted(labels, free)
+        # A map that gets every label right is likelier the more it is scaled up. A ridge stops
+        # that, unless the entries without ridge get every label right by themselves.
+        bare = free & (ridge == 0.0)
+        if separates(matrix, offsets) and (
+            np.array_equal(bare, free) or separates(*fitted(labels, bare))
+        ):
+            reason = "the scores separate the labels"
+    if reason:
+        warn_smoothed(reason, stacklevel=4)
+        matrix, offsets = fitted(smoothed_targets(codes, weight, K), free)
+    matrix = matrix / unit
+    offsets = offsets - matrix @ mean
+    return matrix, offsets - offsets.mean()

@@ -90,7 +90,7 @@ def _cells(index: Codes, labels: Floats, predictions: Floats, weight: Floats) ->
     """Average the (n, k) labels and predictions over the cells that `index` names."""
 
     def totals(values: Floats) -> Floats:
-        return np.bincount(index, weights=values)
+        return np.bincount(index, weights=values).astype(np.float64)
 
     mass = totals(weight)
     filled = mass > 0.0
@@ -348,7 +348,7 @@ def full_ece(
     0.25
     """
     codes, P, weight = class_samples(y_true, y_prob, classes, sample_weight)
-    n_rows, n_classes = np.count_nonzero(weight), P.shape[1]
+    n_rows, n_classes = int(np.count_nonzero(weight)), P.shape[1]
     bins = _default_bins(n_rows, n_classes) if n_bins is None else n_bins
     cells = _cells(_simplex_cells(P, bins), indicators(codes, n_classes), P, weight)
     return max(0.0, cells.mean(0.5 * cells.gaps(debiased).sum(axis=1)))

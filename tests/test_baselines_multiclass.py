@@ -18,7 +18,7 @@ from angcal.baselines import (
     TemperatureScaling,
     VectorScaling,
 )
-from angcal.baselines.several import MultinomialFamily
+from angcal.baselines.likelihood import MultinomialFamily
 from angcal.metrics import multiclass_log_loss
 
 every_calibrator = pytest.mark.parametrize("name", SEVERAL_CALIBRATORS)
