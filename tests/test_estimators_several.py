@@ -24,7 +24,7 @@ from angcal import (
     Logit,
     OptimalityWarning,
 )
-from angcal.links.several import Softmax, TwoLayer
+from angcal.links.multiclass import Softmax, TwoLayer
 from angcal.several import angular_predictor
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 

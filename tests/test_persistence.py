@@ -363,7 +363,7 @@ def renamed(schema, old, new):
 
 @pytest.mark.parametrize(
     "foreign",
-    ["subprocess.Popen", "os.system", "builtins.eval", "angcal.links.user.CallableLink"],
+    ["subprocess.Popen", "os.system", "builtins.eval", "angcal.links.families.CallableLink"],
 )
 def test_types_that_are_not_trusted(saved, foreign):
     rewritten(saved, "schema.json", lambda schema: renamed(schema, "angcal.angle.Angle", foreign))

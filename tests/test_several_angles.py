@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime, check_grad
 from scipy.special import log_softmax
 
-from angcal.links.several import Softmax
+from angcal.links.multiclass import Softmax
 from angcal.several.angles import (
     LARGEST_START,
     KnownIndices,

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr, softmax
 
 from angcal import Logit, Probit
-from angcal.links.several import (
+from angcal.links.multiclass import (
     AdditiveIndex,
     CallableSeveral,
     InteractionIndex,

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 from angcal.links import Logit, Probit
-from angcal.links.several import (
+from angcal.links.multiclass import (
     AdditiveIndex,
     CallableSeveral,
     InteractionIndex,

@@ -6,7 +6,7 @@ from scipy.stats import chi2, norm
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier, Logit, Probit
-from angcal.links.several import AdditiveIndex, InteractionIndex, Softmax, TwoLayer
+from angcal.links.multiclass import AdditiveIndex, InteractionIndex, Softmax, TwoLayer
 from angcal.several import angular_predictor
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 

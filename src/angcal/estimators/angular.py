@@ -21,7 +21,7 @@ from angcal.estimators.one_fit import PoolWarning, warn_about_repeats
 from angcal.estimators.several import SeveralClasses
 from angcal.estimators.targets import encode_binary
 from angcal.links import Link, Logit, as_link
-from angcal.links.several import SeveralLink
+from angcal.links.multiclass import SeveralLink
 from angcal.observables import observe
 from angcal.pools import Pool, open_pool
 
@@ -51,7 +51,7 @@ class AngularCalibratedClassifier(SeveralClasses):
     link : Link, Softmax, callable, str or None, default=None
         σ. A :class:`Link` or a callable is taken as known; a name such as ``"probit"`` is a
         family whose scale and offset are estimated; None is the logit family. For three and more
-        classes None is a softmax that is estimated, and :class:`~angcal.links.several.Softmax`
+        classes None is a softmax that is estimated, and :class:`~angcal.links.multiclass.Softmax`
         with its covariance one that is known.
     angle : {"auto", "observable", "loo"} or float, default="auto"
         How the cosine is found; a number is taken as the cosine itself. Three and more classes

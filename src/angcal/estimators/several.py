@@ -17,7 +17,7 @@ from angcal.estimators.one_fit import (
     OptimalityWarning,
     warn_about_repeats,
 )
-from angcal.links.several import SeveralLink, Softmax
+from angcal.links.multiclass import SeveralLink, Softmax
 from angcal.reading import unwrap
 from angcal.several import calibrate_several, read_heads
 
@@ -50,7 +50,7 @@ class SeveralClasses(OneFitCalibrator):
         if not isinstance(self.link, Softmax):
             raise ValueError(
                 f"link={type(self.link).__name__}(...) is no link of {K} classes; leave it None, "
-                "or pass angcal.links.several.Softmax."
+                "or pass angcal.links.multiclass.Softmax."
             )
         if self.link.n_classes != K:
             raise ValueError(f"link is a softmax of {self.link.n_classes} classes; y has {K}.")

@@ -8,8 +8,14 @@ Every family here evaluates that expectation to an absolute error below 1e-10.
 from __future__ import annotations
 
 from angcal.links.base import Link
-from angcal.links.families import Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
-from angcal.links.user import CallableLink
+from angcal.links.families import (
+    CallableLink,
+    Cauchit,
+    ClippedLinear,
+    ComplementaryLogLog,
+    Logit,
+    Probit,
+)
 
 __all__ = [
     "LINKS",

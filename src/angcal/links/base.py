@@ -14,7 +14,7 @@ from angcal._typing import Floats
 from angcal.links.mixture import ProbitMixture
 
 Kernel = Callable[[Floats, Floats], Floats]
-"""(centre, spread) -> value, on one-dimensional arrays."""
+"""(center, spread) -> value, on one-dimensional arrays."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,6 @@ class Link(ABC):
     fine_mixture: ClassVar[ProbitMixture | None] = None
 
     def __post_init__(self) -> None:
-        """Reject parameters for which σ is not an increasing function of the signal."""
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(
                 f"scale={self.scale!r} must be finite and > 0. "
@@ -63,26 +62,48 @@ class Link(ABC):
 
     @abstractmethod
     def base(self, t: ArrayLike) -> Floats:
-        """base(t), the standard inverse link: no scale, no offset."""
+        """base(t), the standard inverse link: no scale, no offset.
+
+        Parameters
+        ----------
+        t : array-like
+            Arguments.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, in the shape of `t`.
+        """
 
     @abstractmethod
     def base_derivative(self, t: ArrayLike) -> Floats:
-        """base'(t), the derivative of the standard inverse link."""
+        """base'(t), the derivative of the standard inverse link.
+
+        Parameters
+        ----------
+        t : array-like
+            Arguments.
+
+        Returns
+        -------
+        ndarray
+            Slopes, in the shape of `t`.
+        """
 
     @abstractmethod
-    def _smooth_base(self, centre: Floats, spread: Floats) -> Floats:
-        """E base(centre + spread·Z) for one-dimensional arrays, spread > 0."""
+    def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
+        """E base(center + spread·Z) for one-dimensional arrays, spread > 0."""
 
     @abstractmethod
-    def _smooth_base_derivative(self, centre: Floats, spread: Floats) -> Floats:
-        """∂/∂centre E base(centre + spread·Z) for one-dimensional arrays, spread > 0."""
+    def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
+        """∂/∂center E base(center + spread·Z) for one-dimensional arrays, spread > 0."""
 
     def __call__(self, t: ArrayLike) -> Floats:
         """σ(t) = base(scale·t + offset).
 
         Parameters
         ----------
-        t : array_like
+        t : array-like
             Signal w*ᵀx.
 
         Returns
@@ -97,7 +118,7 @@ class Link(ABC):
 
         Parameters
         ----------
-        t : array_like
+        t : array-like
             Signal w*ᵀx.
 
         Returns
@@ -112,44 +133,48 @@ class Link(ABC):
 
         Parameters
         ----------
-        mean : array_like
+        mean : array-like
             Mean of the signal given the score, finite.
-        sd : array_like
+        sd : array-like
             Its standard deviation, finite and ≥ 0; broadcast against `mean`.
             Where it is 0 the result is σ(mean) exactly.
 
         Returns
         -------
-        ndarray of float64
+        ndarray
             Probabilities in [0, 1], absolute error below 1e-10 (usually 1e-14).
         """
-        centre, spread, shape = self._standardised(mean, sd)
-        with np.errstate(over="ignore", under="ignore"):
-            smoothed = piecewise(spread > 0, self._smooth_base, self._at_centre, centre, spread)
-        return np.clip(smoothed, 0.0, 1.0).reshape(shape)
+        return np.clip(self._smoothed(self._smooth_base, self.base, mean, sd), 0.0, 1.0)
 
     def smooth_derivative(self, mean: ArrayLike, sd: ArrayLike) -> Floats:
         """∂/∂mean E σ(mean + sd·Z) = E σ'(mean + sd·Z), Z ~ N(0, 1).
 
         Parameters
         ----------
-        mean, sd : array_like
+        mean, sd : array-like
             As in `smooth`.
 
         Returns
         -------
-        ndarray of float64
+        ndarray
             Slopes of the smoothed link with respect to `mean`.
         """
-        centre, spread, shape = self._standardised(mean, sd)
-        with np.errstate(over="ignore", under="ignore"):
-            slope = piecewise(
-                spread > 0, self._smooth_base_derivative, self._slope_at_centre, centre, spread
-            )
-        return (self.scale * slope).reshape(shape)
+        return self.scale * self._smoothed(
+            self._smooth_base_derivative, self.base_derivative, mean, sd
+        )
 
     def with_parameters(self, scale: float, offset: float) -> Self:
         """Same family, σ(t) = base(scale·t + offset) with other parameters.
+
+        Parameters
+        ----------
+        scale, offset : float
+            The parameters.
+
+        Returns
+        -------
+        Link
+            A new link.
 
         Examples
         --------
@@ -163,23 +188,17 @@ class Link(ABC):
         """scale·t + offset, the argument of `base`."""
         return np.asarray(self.scale * np.asarray(t, dtype=np.float64) + self.offset)
 
-    def _at_centre(self, centre: Floats, spread: Floats) -> Floats:
-        return self.base(centre)
-
-    def _slope_at_centre(self, centre: Floats, spread: Floats) -> Floats:
-        return self.base_derivative(centre)
-
-    def _standardised(
-        self, mean: ArrayLike, sd: ArrayLike
-    ) -> tuple[Floats, Floats, tuple[int, ...]]:
-        """Centre scale·mean + offset and spread scale·sd, checked and flattened; their shape."""
+    def _smoothed(
+        self, kernel: Kernel, at: Callable[[Floats], Floats], mean: ArrayLike, sd: ArrayLike
+    ) -> Floats:
+        """kernel(center, spread) where the spread is positive, at(center) where it is zero."""
         with np.errstate(over="ignore"):
-            centre, spread = np.broadcast_arrays(
+            center, spread = np.broadcast_arrays(
                 self._argument(mean), self.scale * np.asarray(sd, dtype=np.float64)
             )
-        if not np.all(np.isfinite(centre)):
+        if not np.all(np.isfinite(center)):
             raise ValueError(
-                f"scale·mean + offset must be finite, got {first(centre, ~np.isfinite(centre))}. "
+                f"scale·mean + offset must be finite, got {first(center, ~np.isfinite(center))}. "
                 "Remove missing or infinite scores before smoothing."
             )
         invalid = ~(np.isfinite(spread) & (spread >= 0))
@@ -188,23 +207,25 @@ class Link(ABC):
                 f"scale·sd must be finite and >= 0, got {first(spread, invalid)}. "
                 "With a cosine c use sd = sqrt(max(0, 1 - c**2))."
             )
-        return centre.ravel(), spread.ravel(), centre.shape
+        m, s = center.ravel(), spread.ravel()
+        with np.errstate(over="ignore", under="ignore"):
+            return piecewise(s > 0, kernel, lambda m, s: at(m), m, s).reshape(center.shape)
 
 
 def piecewise(
-    condition: np.ndarray, if_true: Kernel, if_false: Kernel, centre: Floats, spread: Floats
+    condition: np.ndarray, if_true: Kernel, if_false: Kernel, center: Floats, spread: Floats
 ) -> Floats:
-    """if_true(centre, spread) where condition, else if_false(centre, spread); each on its part.
+    """if_true(center, spread) where condition, else if_false(center, spread); each on its part.
 
     Unlike ``numpy.where`` neither kernel sees the other's arguments, so neither divides by
     a zero spread nor spends time on results that are thrown away.
     """
     if condition.all():
-        return if_true(centre, spread)
-    result = np.empty_like(centre)
+        return if_true(center, spread)
+    result = np.empty_like(center)
     for part, kernel in ((condition, if_true), (~condition, if_false)):
         if part.any():
-            result[part] = kernel(centre[part], spread[part])
+            result[part] = kernel(center[part], spread[part])
     return result
 
 

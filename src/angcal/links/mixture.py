@@ -23,40 +23,40 @@ from scipy.special import ndtr
 from angcal._typing import Floats
 from angcal.links.quadrature import normal_density
 
-LARGEST_SPREAD = 1e100
-"""Its square does not overflow, and no score is as far to the left as that."""
-SURE_LOGIT, SURE_DEVIATIONS = 40.0, 9.0
-# Step of log k, and its range.
-LOGIT_GRID, FINE_LOGIT_GRID = (0.2, -1.6, 1.4), (0.16, -1.6, 1.44)
-
 
 @dataclass(frozen=True, eq=False)
 class ProbitMixture:
-    """Weights w_k and widths s_k of base(t) = Σ_k w_k Φ(t/s_k)."""
+    """Weights w_k and widths s_k of base(t) = Σ_k w_k Φ(t/s_k).
+
+    Parameters
+    ----------
+    weights, widths : ndarray of shape (K,)
+        w and s.
+    """
 
     weights: Floats
     widths: Floats
 
-    def value_and_slope(self, centre: Floats, spread: float) -> tuple[Floats, Floats]:
-        """F and ∂F/∂m of F(m) = E base(m + τZ), at every centre m for one spread τ."""
+    def value_and_slope(self, center: Floats, spread: float) -> tuple[Floats, Floats]:
+        """F and ∂F/∂m of F(m) = E base(m + τZ), at every center m for one spread τ."""
         widened = np.hypot(self.widths, spread)
-        ratio = centre[:, None] / widened
+        ratio = center[:, None] / widened
         return ndtr(ratio) @ self.weights, normal_density(ratio) @ (self.weights / widened)
 
-    def values_and_slopes(self, centres: Floats, spreads: Floats) -> tuple[Floats, Floats]:
-        """The same for rows of centres, each with a spread of its own."""
+    def values_and_slopes(self, centers: Floats, spreads: Floats) -> tuple[Floats, Floats]:
+        """The same for rows of centers, each with a spread of its own."""
         widened = np.hypot(self.widths, spreads[:, None])
-        ratio = centres[:, :, None] / widened[:, None, :]
+        ratio = centers[:, :, None] / widened[:, None, :]
         slopes = normal_density(ratio) @ (self.weights / widened)[:, :, None]
         return ndtr(ratio) @ self.weights, slopes[:, :, 0]
 
-    def smooth(self, centre: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
-        """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every centre m for one spread τ.
+    def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+        """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every center m for one spread τ.
 
         The heat equation gives the derivative in τ from the last: ∂F/∂τ = τ·∂²F/∂m².
         """
         widened = np.hypot(self.widths, spread)
-        ratio = centre[:, None] / widened
+        ratio = center[:, None] / widened
         value = ndtr(ratio) @ self.weights
         bells = normal_density(ratio)
         slope = bells @ (self.weights / widened)
@@ -67,24 +67,22 @@ class ProbitMixture:
 class LogisticMixture(ProbitMixture):
     """A mixture for the logistic link, with its identity for the left tail."""
 
-    def value_and_slope(self, centre: Floats, spread: float) -> tuple[Floats, Floats]:
+    def value_and_slope(self, center: Floats, spread: float) -> tuple[Floats, Floats]:
         """F and ∂F/∂m, small ones to full relative accuracy."""
-        return self.smooth(centre, spread)[:2]
+        return self.smooth(center, spread)[:2]
 
-    def smooth(self, centre: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+    def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
         """F, ∂F/∂m and ∂²F/∂m², small ones to full relative accuracy."""
-        square = min(spread, LARGEST_SPREAD) ** 2
-        far_left = centre < -square
-        mirrored = np.where(far_left, -centre - square, centre)
+        # Capped so that it does not overflow: no score is as far to the left as −1e200.
+        square = min(spread, 1e100) ** 2
+        far_left = center < -square
+        mirrored = np.where(far_left, -center - square, center)
         # Beyond, 1 − F is below 1e-17: most nodes of a steep curve need no sum.
-        unsure = mirrored <= SURE_LOGIT + SURE_DEVIATIONS * spread
-        value, slope, bend = (
-            np.ones_like(mirrored),
-            np.zeros_like(mirrored),
-            np.zeros_like(mirrored),
-        )
+        unsure = mirrored <= 40.0 + 9.0 * spread
+        value = np.ones_like(mirrored)
+        slope, bend = np.zeros_like(mirrored), np.zeros_like(mirrored)
         value[unsure], slope[unsure], bend[unsure] = super().smooth(mirrored[unsure], spread)
-        factor = np.exp(np.where(far_left, centre + 0.5 * square, 0.0))
+        factor = np.exp(np.where(far_left, center + 0.5 * square, 0.0))
         return (
             factor * value,
             np.where(far_left, factor * (value - slope), slope),
@@ -106,12 +104,12 @@ def kolmogorov_density(k: Floats) -> Floats:
 
 
 def _logit_mixture(step: float, lowest: float, highest: float) -> tuple[Floats, Floats]:
-    """Weights and widths on a grid of log k."""
+    """Weights and widths on a grid of log k with this step and range."""
     nodes = np.exp(step * np.arange(round(lowest / step), round(highest / step) + 1))
     weights = step * nodes * kolmogorov_density(nodes)
     return weights / weights.sum(), 2.0 * nodes
 
 
-LOGIT_MIXTURE = ProbitMixture(*_logit_mixture(*LOGIT_GRID))
-FINE_LOGIT_MIXTURE = LogisticMixture(*_logit_mixture(*FINE_LOGIT_GRID))
+LOGIT_MIXTURE = ProbitMixture(*_logit_mixture(0.2, -1.6, 1.4))
+FINE_LOGIT_MIXTURE = LogisticMixture(*_logit_mixture(0.16, -1.6, 1.44))
 PROBIT_MIXTURE = ProbitMixture(np.ones(1), np.ones(1))

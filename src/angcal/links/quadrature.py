@@ -1,4 +1,4 @@
-"""E f(centre + spread·Z) by quadrature: fixed rules for analytic f, a work-list for any f."""
+"""E f(center + spread·Z) by quadrature: fixed rules for analytic f, a work-list for any f."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ NODE_VALUES_AT_ONCE = 1 << 18
 
 NOISE_BOUND = 9.0
 """|z| beyond which a standard normal variable is ignored: probability 2e-19."""
+
+PANEL_TOLERANCE = 1e-13
+"""Accepted error estimate per panel; a kink or jump leaves one or two panels near it."""
+
+PROMISED_ACCURACY = 1e-10
+"""Remaining error estimate per score above which a warning is raised."""
+
+LONGEST_WORK_LIST = 1 << 19
+"""Panels per pass after which f counts as noise that no subdivision resolves (40 MB)."""
 
 
 def normal_density(z: NDArray[Any]) -> NDArray[Any]:
@@ -41,13 +50,13 @@ class FixedRule:
     def expectation(
         self,
         function: Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]],
-        centre: Floats,
+        center: Floats,
         spread: Floats,
     ) -> Floats:
-        """Re Σ_k weights[k]·function(centre, spread, nodes[k]) for every (centre, spread)."""
-        result = np.empty_like(centre)
-        for part in slices(centre.size, self.nodes.size):
-            values = function(centre[part, None], spread[part, None], self.nodes)
+        """Re Σ_k weights[k]·function(center, spread, nodes[k]) for every (center, spread)."""
+        result = np.empty_like(center)
+        for part in slices(center.size, self.nodes.size):
+            values = function(center[part, None], spread[part, None], self.nodes)
             # Not values @ weights: BLAS rounds a row according to its place in the matrix, and
             # equal scores must get equal probabilities, to the last bit.
             result[part] = (values * self.weights).sum(axis=1).real
@@ -77,33 +86,11 @@ def density_rule(
     return FixedRule(nodes, weights / weights.sum())
 
 
-# The adaptive rule. scipy's quad_vec shares one subdivision among all scores, so that one kink
-# at a different place for every score refines all of them everywhere; scipy's tanhsinh
-# bisects nothing and loses its order at an interior kink. Hence a work-list of panels, each
-# belonging to one score, refined together in vectorised passes.
-
-PANEL_TOLERANCE = 1e-13
-"""Accepted error estimate per panel; a kink or jump leaves one or two panels near it."""
-
-PROMISED_ACCURACY = 1e-10
-"""Remaining error estimate per score above which a warning is raised."""
-
-FEWEST_PANELS = 6
-MOST_PANELS = 1024
-WIDEST_PANEL = 4.0
-"""Initial panels are at most this wide in the argument of f (node spacing at most 0.3)."""
-
-DEEPEST_LEVEL = 50
-"""Bisections after which a panel is as narrow as the rounding of its end points."""
-
-SCORES_AT_ONCE = 512
-LONGEST_WORK_LIST = 1024 * SCORES_AT_ONCE
-"""Panels per pass after which f counts as noise that no subdivision resolves (40 MB)."""
-
-GAUSS_NODE_COUNT = 21
-NULL_RULE_COUNT = 3
-PANEL_END_GAP = 1e-11
-"""Relative distance of the outermost nodes from the panel's ends."""
+# --- The adaptive rule -----------------------------------------------------------------------
+# scipy's quad_vec shares one subdivision among all scores, so that one kink at a different place
+# for every score refines all of them everywhere; scipy's tanhsinh bisects nothing and loses its
+# order at an interior kink. Hence a work-list of panels, each belonging to one score, refined
+# together in vectorized passes.
 
 
 def panel_rule() -> tuple[Floats, Floats, Floats]:
@@ -113,16 +100,16 @@ def panel_rule() -> tuple[Floats, Floats, Floats]:
     no weight: they only show a kink or jump between the last Gauss node and the end. They
     stay off the ends because the end may be a declared jump, with a value of the other side.
 
-    The null rules are orthonormal, annihilate every polynomial of degree < 20 and are scaled
-    to the norm of the weights: on noise they are as large as the error itself. Several of
-    them, because the difference of just two rules vanishes by accident for some kink positions.
+    The three null rules are orthonormal, annihilate every polynomial of degree < 20 and are scaled
+    to the norm of the weights: on noise they are as large as the error itself. More than one,
+    because the difference of just two rules vanishes by accident for some kink positions.
     """
-    gauss_nodes, gauss_weights = legendre.leggauss(GAUSS_NODE_COUNT)
-    sentinel = 1.0 - PANEL_END_GAP
+    gauss_nodes, gauss_weights = legendre.leggauss(21)
+    sentinel = 1.0 - 1e-11
     nodes = np.concatenate([[-sentinel], gauss_nodes, [sentinel]])
     weights = np.concatenate([[0.0], gauss_weights, [0.0]])
-    polynomials = legendre.legvander(nodes, nodes.size - NULL_RULE_COUNT - 1)
-    complement = np.linalg.qr(polynomials, mode="complete").Q[:, -NULL_RULE_COUNT:]
+    polynomials = legendre.legvander(nodes, nodes.size - 4)
+    complement = np.linalg.qr(polynomials, mode="complete").Q[:, -3:]
     return nodes, weights, complement * np.linalg.norm(weights)
 
 
@@ -155,8 +142,7 @@ class Panels:
 
     def integrate(self, integrand: Integrand) -> tuple[Floats, Floats]:
         """∫ integrand(z) φ(z) dz over every panel, and its error estimate."""
-        value = np.empty_like(self.left)
-        error = np.empty_like(self.left)
+        value, error = np.empty_like(self.left), np.empty_like(self.left)
         for part in slices(self.left.size, PANEL_NODES.size):
             half_width = 0.5 * (self.right[part] - self.left[part])
             middle = 0.5 * (self.right[part] + self.left[part])
@@ -169,7 +155,7 @@ class Panels:
 
 def adaptive_expectation(
     integrand: Integrand,
-    centre: Floats,
+    center: Floats,
     spread: Floats,
     breakpoints: Sequence[float] = (),
     tolerance: float = PANEL_TOLERANCE,
@@ -179,11 +165,11 @@ def adaptive_expectation(
     Parameters
     ----------
     integrand : callable
-        (score numbers, z) -> values; a function of centre + spread·z.
-    centre, spread : ndarray
+        (score numbers, z) -> values; a function of center + spread·z.
+    center, spread : ndarray
         One entry per score, spread > 0.
     breakpoints : sequence of float
-        Arguments centre + spread·z at which panels must end.
+        Arguments center + spread·z at which panels must end.
     tolerance : float
         Accepted error estimate per panel.
 
@@ -197,25 +183,20 @@ def adaptive_expectation(
     RuntimeWarning
         If the subdivision stops at its limits with an error estimate above 1e-10.
     """
-    total = np.empty_like(centre)
+    total = np.empty_like(center)
     remaining = 0.0
-    panel_count = initial_panel_count(spread)
-    values_per_score = PANEL_NODES.size * (panel_count + len(breakpoints))
-    for part in slices(centre.size, max(values_per_score, NODE_VALUES_AT_ONCE // SCORES_AT_ONCE)):
-        panels = initial_panels(centre[part], spread[part], breakpoints, panel_count)
+    # Panels at most 4 wide in the argument of f, hence nodes at most 0.3 apart.
+    widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
+    panel_count = int(np.clip(np.ceil(widest / 4.0), 6, 1024))
+    for part in slices(center.size, PANEL_NODES.size * (panel_count + len(breakpoints))):
+        panels = initial_panels(center[part], spread[part], breakpoints, panel_count)
         start = part.start
 
         def local(owner: NDArray[np.intp], z: Floats, start: int = start) -> Floats:
             return integrand(owner + start, z)
 
-        total[part], error = refine(local, panels, centre[part].size, tolerance)
+        total[part], error = refine(local, panels, center[part].size, tolerance)
         remaining = max(remaining, error)
-    warn_if_inaccurate(remaining)
-    return total
-
-
-def warn_if_inaccurate(remaining: float) -> None:
-    """RuntimeWarning with the remaining error estimate, if that exceeds 1e-10."""
     if remaining > PROMISED_ACCURACY:
         warnings.warn(
             f"Gaussian smoothing stopped with an estimated error of {remaining:.1e}. "
@@ -223,29 +204,24 @@ def warn_if_inaccurate(remaining: float) -> None:
             RuntimeWarning,
             stacklevel=6,  # the caller of Link.smooth
         )
-
-
-def initial_panel_count(spread: Floats) -> int:
-    """Panels per score, so that none is wider than WIDEST_PANEL in the argument of f."""
-    widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
-    return int(np.clip(np.ceil(widest / WIDEST_PANEL), FEWEST_PANELS, MOST_PANELS))
+    return total
 
 
 def initial_panels(
-    centre: Floats, spread: Floats, breakpoints: Sequence[float], panel_count: int
+    center: Floats, spread: Floats, breakpoints: Sequence[float], panel_count: int
 ) -> Panels:
     """Equal panels on [−NOISE_BOUND, NOISE_BOUND], split where the argument is a breakpoint."""
     equal = np.linspace(-NOISE_BOUND, NOISE_BOUND, panel_count + 1)
-    splits = (np.asarray(breakpoints, dtype=np.float64) - centre[:, None]) / spread[:, None]
+    splits = (np.asarray(breakpoints, dtype=np.float64) - center[:, None]) / spread[:, None]
     edges = np.concatenate(
         [
-            np.broadcast_to(equal, (centre.size, equal.size)),
+            np.broadcast_to(equal, (center.size, equal.size)),
             np.clip(splits, -NOISE_BOUND, NOISE_BOUND),
         ],
         axis=1,
     )
     edges.sort(axis=1)
-    owner = np.repeat(np.arange(centre.size), edges.shape[1] - 1)
+    owner = np.repeat(np.arange(center.size), edges.shape[1] - 1)
     panels = Panels(owner, edges[:, :-1].ravel(), edges[:, 1:].ravel())
     return panels.take(panels.right > panels.left)
 
@@ -255,11 +231,12 @@ def refine(
 ) -> tuple[Floats, float]:
     """Integral per score, and the largest error estimate left where bisection was stopped."""
     total = np.zeros(score_count)
-    for level in range(DEEPEST_LEVEL + 1):
+    # After 50 bisections a panel is as narrow as the rounding of its end points.
+    for level in range(51):
         value, error = panels.integrate(integrand)
         open_panels = error > tolerance
         too_many = 2 * np.count_nonzero(open_panels) > LONGEST_WORK_LIST
-        if level == DEEPEST_LEVEL or too_many or not open_panels.any():
+        if level == 50 or too_many or not open_panels.any():
             break
         closed = ~open_panels
         total += np.bincount(panels.owner[closed], value[closed], minlength=score_count)

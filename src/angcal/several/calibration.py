@@ -10,7 +10,7 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.angle import quantile
 from angcal.calibration import AngleWarning
-from angcal.links.several import Softmax
+from angcal.links.multiclass import Softmax
 from angcal.several.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
 from angcal.several.heads import Heads
 from angcal.several.integration import Noise, noise_of

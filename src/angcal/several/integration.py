@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from angcal._typing import Floats
-from angcal.links.several import SeveralLink, Softmax
+from angcal.links.multiclass import SeveralLink, Softmax
 
 MOST_TENSOR_DIRECTIONS = 3
 # Noise below this share of the largest moves no probability by more than rounding does.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.links.several import SeveralLink, as_covariance
+from angcal.links.multiclass import SeveralLink, as_covariance
 from angcal.several.integration import Noise, Rule, noise_of, rule_for, smoothed
 
 # Directions of S with less than this share of the largest variance say nothing that others do not.
@@ -145,7 +145,7 @@ def angular_predictor(
 
     Examples
     --------
-    >>> from angcal.links.several import Softmax
+    >>> from angcal.links.multiclass import Softmax
     >>> blind = angular_predictor(Softmax(2), np.zeros((2, 1)), [[1.0]], np.eye(2))
     >>> blind.predict([[3.0]])
     array([[0.5, 0.5]])

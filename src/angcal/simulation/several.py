@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from angcal._typing import Floats
-from angcal.links.several import CallableSeveral, SeveralLink, Softmax
+from angcal.links.multiclass import CallableSeveral, SeveralLink, Softmax
 from angcal.metrics import as_probability_matrix
 from angcal.simulation.covariances import Covariance
 from angcal.simulation.designs import (
@@ -189,7 +189,7 @@ def simulate_several(
     n, d
         Rows and columns; ``d`` may be left to ``covariance`` or ``weights``.
     link
-        g: ``"softmax"``, a link of `angcal.links.several`, or a function from (n, K) indices to
+        g: ``"softmax"``, a link of `angcal.links.multiclass`, or a function from (n, K) indices to
         (n, L) class probabilities or to (n,) probabilities of class 1.
     n_indices
         K; may be left to ``weights`` or to a link that knows it.
@@ -207,7 +207,7 @@ def simulate_several(
 
     Examples
     --------
-    >>> from angcal.links.several import TwoLayer
+    >>> from angcal.links.multiclass import TwoLayer
     >>> data = simulate_several(1000, 50, link=TwoLayer((0.7, 0.3)), signal=2.0, random_state=0)
     >>> data.X.shape, data.weights.shape, data.probability.shape
     ((1000, 50), (2, 50), (1000, 2))
@@ -273,7 +273,7 @@ def _as_several_link(link: Any, n_indices: int) -> SeveralLink:
         if link != "softmax":
             raise ValueError(
                 f"link={link!r} is not a known name; pass 'softmax', a link of "
-                "angcal.links.several, or a function"
+                "angcal.links.multiclass, or a function"
             )
         return Softmax(n_indices)
     if isinstance(link, type) or not callable(link):

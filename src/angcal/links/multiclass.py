@@ -1,4 +1,4 @@
-r"""Generalised links of several indices: π(x) = g(G), G = (w*₁ᵀx, …, w*_Kᵀx).
+r"""Links of one or more indices: π(x) = g(G), G = (w*₁ᵀx, …, w*_Kᵀx).
 
 A link takes an (n, K) array of indices and gives an (n, L) array of class probabilities. Links of
 one number g(u) ∈ [0, 1] have two classes, and give the columns 1 − g and g.
@@ -11,7 +11,6 @@ one number g(u) ∈ [0, 1] have two classes, and give the columns 1 − g and g.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,12 +23,12 @@ from angcal._typing import Floats
 from angcal.links.base import Link
 from angcal.links.families import Logit
 
-# Sums of parts that are meant to be probabilities may miss [0, 1] by rounding, not by more.
 ROUNDING = 1e-9
+"""By how much sums of parts that are meant as probabilities may miss [0, 1]."""
 
 
-class SeveralLink(ABC):
-    """Indices to class probabilities.
+class SeveralLink:
+    """g: ℝᴷ → probabilities of L classes.
 
     Attributes
     ----------
@@ -42,39 +41,43 @@ class SeveralLink(ABC):
     n_indices: int
     n_outputs: int
 
-    @abstractmethod
-    def __call__(self, indices: ArrayLike) -> Floats:
-        """(n, L) probabilities at (n, K) indices."""
+    def _evaluate(self, u: Floats) -> Any:
+        """g at (n, K) indices: (n, L) probabilities, or (n,) of class 1 if L = 2."""
+        raise NotImplementedError(f"{type(self).__name__} must define _evaluate.")
 
-    def _checked(self, indices: ArrayLike) -> Floats:
+    def __call__(self, indices: ArrayLike) -> Floats:
+        """Class probabilities at the indices.
+
+        Parameters
+        ----------
+        indices : array-like of shape (n, K)
+            G, one row per sample.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+            Probabilities, one column for each class.
+        """
         u = np.asarray(indices, dtype=np.float64)
         if u.ndim != 2 or u.shape[1] != self.n_indices:
             raise ValueError(
                 f"indices must have the shape (n, {self.n_indices}); got {np.shape(indices)}."
             )
-        return u
-
-
-class ScalarLink(SeveralLink):
-    """A link of one number g(u) in [0, 1]: two classes."""
-
-    n_outputs = 2
-
-    @abstractmethod
-    def positive(self, u: Floats) -> Floats:
-        """g at (n, K) indices."""
-
-    def __call__(self, indices: ArrayLike) -> Floats:
-        """Columns 1 − g and g."""
-        p = np.asarray(self.positive(self._checked(indices)), dtype=np.float64)
-        outside = ~((p >= -ROUNDING) & (p <= 1.0 + ROUNDING))
-        if outside.any():
+        p = np.asarray(self._evaluate(u), dtype=np.float64)
+        if p.shape == (len(u),) and self.n_outputs == 2:
+            p = np.column_stack([1.0 - p, p])
+        if p.shape != (len(u), self.n_outputs):
             raise ValueError(
-                f"{type(self).__name__} gives {p[outside][0]:.3g}, which is no probability; scale "
-                "its parts so that their sum stays in [0, 1]."
+                f"the link gave an array of shape {p.shape} for {len(u)} rows; it must give "
+                f"(n, {self.n_outputs})."
             )
-        p = np.clip(p, 0.0, 1.0)
-        return np.column_stack([1.0 - p, p])
+        wrong = ~((p >= -ROUNDING) & (np.abs(p.sum(axis=1, keepdims=True) - 1.0) <= 1e-6))
+        if wrong.any():
+            raise ValueError(
+                f"{type(self).__name__} gave {p[wrong][0]:.3g} for a class: no probability, or no "
+                "probabilities that sum to 1. Scale its parts so that they stay in [0, 1]."
+            )
+        return np.clip(p, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +88,9 @@ class Softmax(SeveralLink):
     ----------
     n_classes : int
         K ≥ 2.
-    offset : (K,) array, optional
+    offset : array-like of shape (K,), optional
         b; zero by default.
-    covariance : (K, K) array, optional
+    covariance : array-like of shape (K, K), optional
         Cov(G) of the indices. A softmax with it is wholly known; without it, only its form is.
 
     Examples
@@ -116,14 +119,10 @@ class Softmax(SeveralLink):
         """K."""
         return self.n_classes
 
-    @property
-    def n_outputs(self) -> int:  # type: ignore[override]
-        """K."""
-        return self.n_classes
+    n_outputs = n_indices
 
-    def __call__(self, indices: ArrayLike) -> Floats:
-        """Probabilities of the K classes."""
-        return softmax(self._checked(indices) + np.asarray(self.offset), axis=1)
+    def _evaluate(self, u: Floats) -> Floats:
+        return softmax(u + np.asarray(self.offset), axis=1)
 
 
 def as_covariance(matrix: ArrayLike, size: int, name: str = "covariance") -> Floats:
@@ -141,12 +140,12 @@ def as_covariance(matrix: ArrayLike, size: int, name: str = "covariance") -> Flo
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayer(ScalarLink):
+class TwoLayer(SeveralLink):
     """g(u) = Σ_k a_k σ(u_k), a_k ≥ 0 and Σ a_k ≤ 1.
 
     Parameters
     ----------
-    outer : (K,) array
+    outer : array-like of shape (K,)
         a.
     inner : Link, default=Logit()
         σ.
@@ -159,6 +158,7 @@ class TwoLayer(ScalarLink):
 
     outer: ArrayLike
     inner: Link = field(default_factory=Logit)
+    n_outputs = 2
 
     def __post_init__(self) -> None:
         outer = np.asarray(self.outer, dtype=np.float64).ravel()
@@ -173,21 +173,27 @@ class TwoLayer(ScalarLink):
         """K."""
         return len(np.asarray(self.outer))
 
-    def positive(self, u: Floats) -> Floats:
+    def _evaluate(self, u: Floats) -> Floats:
         return np.asarray(self.inner(u)) @ np.asarray(self.outer)
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveIndex(ScalarLink):
+class AdditiveIndex(SeveralLink):
     """g(u) = Σ_k f_k(u_k).
 
     Parameters
     ----------
     parts : sequence of callables
         f_k, each of an array.
+
+    Examples
+    --------
+    >>> AdditiveIndex([lambda u: 0.25, lambda u: 0.5 * (u > 0)])([[0.0, 1.0]])
+    array([[0.25, 0.75]])
     """
 
     parts: tuple[Callable[[Floats], Floats], ...]
+    n_outputs = 2
 
     def __post_init__(self) -> None:
         if not len(self.parts):
@@ -199,27 +205,32 @@ class AdditiveIndex(ScalarLink):
         """K."""
         return len(self.parts)
 
-    def positive(self, u: Floats) -> Floats:
+    def _evaluate(self, u: Floats) -> Floats:
         return sum((f(u[:, k]) for k, f in enumerate(self.parts)), np.zeros(len(u)))
 
 
 @dataclass(frozen=True, eq=False)
-class InteractionIndex(ScalarLink):
+class InteractionIndex(AdditiveIndex):
     """g(u) = Σ_k f_k(u_k) + Σ_{k<l} h_kl(u_k, u_l).
 
     Parameters
     ----------
     parts : sequence of callables
         f_k.
-    pairs : mapping from (k, l) to callable
-        h_kl, each of two arrays.
+    pairs : mapping from (int, int) to callable
+        h_kl at the key (k, l), each of two arrays.
+
+    Examples
+    --------
+    >>> product = {(0, 1): lambda u, v: 0.5 * (u * v > 0)}
+    >>> InteractionIndex([np.zeros_like, np.zeros_like], product)([[1.0, 1.0]])
+    array([[0.5, 0.5]])
     """
 
-    parts: tuple[Callable[[Floats], Floats], ...]
     pairs: Mapping[tuple[int, int], Callable[[Floats, Floats], Floats]]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
+        super().__post_init__()
         for k, l in self.pairs:
             if not 0 <= k < l < len(self.parts):
                 raise ValueError(
@@ -227,13 +238,8 @@ class InteractionIndex(ScalarLink):
                     f"{len(self.parts)}."
                 )
 
-    @property
-    def n_indices(self) -> int:  # type: ignore[override]
-        """K."""
-        return len(self.parts)
-
-    def positive(self, u: Floats) -> Floats:
-        total = sum((f(u[:, k]) for k, f in enumerate(self.parts)), np.zeros(len(u)))
+    def _evaluate(self, u: Floats) -> Floats:
+        total = super()._evaluate(u)
         for (k, l), h in self.pairs.items():
             total = total + h(u[:, k], u[:, l])
         return total
@@ -246,28 +252,21 @@ class CallableSeveral(SeveralLink):
     Parameters
     ----------
     function : callable
+        g.
     n_indices : int
         K.
     n_outputs : int, default=2
         L.
+
+    Examples
+    --------
+    >>> CallableSeveral(lambda u: 0.5 + 0.5 * (u[:, 0] > u[:, 1]), 2)([[1.0, 0.0]])
+    array([[0., 1.]])
     """
 
     function: Callable[[Floats], Any]
     n_indices: int
     n_outputs: int = 2
 
-    def __call__(self, indices: ArrayLike) -> Floats:
-        """(n, L) probabilities."""
-        u = self._checked(indices)
-        p = np.asarray(self.function(u), dtype=np.float64)
-        if p.shape == (len(u),) and self.n_outputs == 2:
-            p = np.column_stack([1.0 - p, p])
-        if p.shape != (len(u), self.n_outputs):
-            raise ValueError(
-                f"the link gave an array of shape {p.shape} for {len(u)} rows; it must give "
-                f"(n, {self.n_outputs})."
-            )
-        off = np.abs(p.sum(axis=1) - 1.0) > 1e-6
-        if not np.all(p >= -ROUNDING) or off.any():
-            raise ValueError("the link gave numbers that are no probabilities of the classes.")
-        return np.clip(p, 0.0, 1.0)
+    def _evaluate(self, u: Floats) -> Any:
+        return self.function(u)
