@@ -42,7 +42,7 @@ CORE := $(addprefix tests/test_,$(addsuffix .py,angle bad_input baselines baseli
 	calibration covariance doubtful_input estimator_inputs estimators estimators_several fitting \
 	hessian iterative linkfit links losses matrix_free metrics metrics_multiclass observables path \
 	penalties pools predict_proba prediction prediction_table reading score_bins several_angles \
-	several_integration several_observables simulation simulation_several targets threads triangle))
+	several_integration several_observables simulation simulation_multiclass targets threads triangle))
 
 oldest:
 	$(PYTHON) -m venv $(OLDEST)

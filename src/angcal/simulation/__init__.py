@@ -13,9 +13,8 @@ from angcal.simulation.covariances import (
     SpikedCovariance,
 )
 from angcal.simulation.designs import DESIGNS
-from angcal.simulation.labels import SimulatedLabels, simulate_labels
-from angcal.simulation.model import Simulation, simulate
-from angcal.simulation.several import SeveralSimulation, simulate_several
+from angcal.simulation.model import SimulatedLabels, Simulation, simulate, simulate_labels
+from angcal.simulation.multiclass import SeveralSimulation, simulate_several
 
 __all__ = [
     "DESIGNS",

@@ -53,33 +53,101 @@ class Covariance(ABC):
         return 1.0 / self.d if self.variance is None else float(self.variance)
 
     def matrix(self) -> Floats:
-        """Σ as a dense d × d array, formed here and nowhere else."""
+        """Σ as a dense array, formed here and nowhere else.
+
+        Returns
+        -------
+        ndarray of shape (d, d)
+            Σ.
+        """
         return self.apply(np.eye(self.d))
 
     def apply(self, v: Floats) -> Floats:
-        """Σv, for v of shape (d,) or (d, k)."""
+        """Σv.
+
+        Parameters
+        ----------
+        v : ndarray of shape (d,) or (d, k)
+            One vector, or k of them.
+
+        Returns
+        -------
+        ndarray
+            The products, in the shape of `v`.
+        """
         return self.scale * self._apply(v)
 
     def solve(self, v: Floats) -> Floats:
-        """Σ⁻¹v, for v of shape (d,) or (d, k)."""
+        """Σ⁻¹v.
+
+        Parameters
+        ----------
+        v : ndarray of shape (d,) or (d, k)
+            One vector, or k of them.
+
+        Returns
+        -------
+        ndarray
+            The solutions, in the shape of `v`.
+        """
         return self._solve(v) / self.scale
 
     def color(self, Z: Floats) -> Floats:
-        """Z·Lᵀ with LLᵀ = Σ: white rows of shape (n, d) in, rows of covariance Σ out."""
+        """Z·Lᵀ with LLᵀ = Σ: white rows in, rows of covariance Σ out.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, d)
+            Rows of covariance I.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows of covariance Σ.
+        """
         return np.sqrt(self.scale) * self._color(Z)
 
     def loadings(self, v: Floats) -> Floats:
-        """Lᵀv, for v of shape (d,) or (d, k): ``color(Z) @ v`` is ``Z @ loadings(v)``."""
+        """Lᵀv: ``color(Z) @ v`` is ``Z @ loadings(v)``.
+
+        Parameters
+        ----------
+        v : ndarray of shape (d,) or (d, k)
+            One vector, or k of them.
+
+        Returns
+        -------
+        ndarray
+            The loadings, in the shape of `v`.
+        """
         return np.sqrt(self.scale) * self._load(v)
 
     def norm(self, w: Floats) -> float:
-        """‖w‖_Σ = √(wᵀΣw)."""
+        """‖w‖_Σ = √(wᵀΣw).
+
+        Parameters
+        ----------
+        w : ndarray of shape (d,)
+            A vector.
+
+        Returns
+        -------
+        float
+            Its norm.
+        """
         return float(np.sqrt(w @ self.apply(w)))
 
 
 @dataclass(frozen=True)
 class IdentityCovariance(Covariance):
-    """Σ = variance · I, with variance 1/d unless given.
+    """Σ = variance · I.
+
+    Parameters
+    ----------
+    d : int
+        Number of columns.
+    variance : float, optional
+        The factor in front; 1/d when None.
 
     Examples
     --------
@@ -105,7 +173,16 @@ class IdentityCovariance(Covariance):
 
 @dataclass(frozen=True)
 class AutoregressiveCovariance(Covariance):
-    """Σ_kl = variance · ρ^|k−l|, with variance 1/d unless given; every product is O(d).
+    """Σ_kl = variance · ρ^|k−l|; every product is O(d).
+
+    Parameters
+    ----------
+    d : int
+        Number of columns.
+    rho : float, default=0.5
+        Correlation of neighboring columns, strictly between −1 and 1.
+    variance : float, optional
+        The factor in front; 1/d when None.
 
     Examples
     --------
@@ -159,7 +236,18 @@ class AutoregressiveCovariance(Covariance):
 
 @dataclass(frozen=True, eq=False)
 class SpikedCovariance(Covariance):
-    """Σ = variance · (I + Σ_j s_j u_j u_jᵀ), u_j random orthonormal, variance 1/d unless given.
+    """Σ = variance · (I + Σ_j s_j u_j u_jᵀ), u_j random orthonormal.
+
+    Parameters
+    ----------
+    d : int
+        Number of columns.
+    spikes : tuple of float, default=(10.0,)
+        s, each above −1: an eigenvalue of C is 1 + s_j.
+    variance : float, optional
+        The factor in front; 1/d when None.
+    random_state : int, Generator or None
+        Draws the directions.
 
     Examples
     --------
@@ -209,13 +297,13 @@ class GivenCovariance(Covariance):
 
     Parameters
     ----------
-    base
+    base : array-like of shape (d, d)
         A positive definite matrix.
-    variance
+    variance : float, optional
         The factor in front of it; 1/d when None.
-    root
-        L that colours white rows: ``"cholesky"``, or ``"symmetric"`` for Σ^½. Gaussian rows have
-        the same law either way, others do not.
+    root : {"cholesky", "symmetric"}, default="cholesky"
+        L that colors white rows; "symmetric" is Σ^½. Gaussian rows have the same law either way,
+        others do not.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from angcal._typing import Floats
 
 DESIGNS = ("gaussian", "rademacher", "uniform", "student", "elliptical")
-"""The laws a row can have before it is coloured by the covariance."""
+"""The laws a row can have before it is colored by the covariance."""
 
 Seed = int | np.random.Generator | None
 
@@ -92,3 +92,11 @@ def draw_weights(
 def draw_labels(probability: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return labels in {0, 1} with P(y = 1) as given."""
     return (rng.random(probability.shape) < probability).astype(np.int64)
+
+
+def draw_classes(probability: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return a label 0, …, L−1 for each row of probabilities."""
+    cumulative = np.cumsum(probability, axis=1)
+    # Scaled to the row's own sum, so that rounding never draws a class of probability zero.
+    level = rng.random(len(probability)) * cumulative[:, -1]
+    return np.sum(cumulative[:, :-1] <= level[:, None], axis=1, dtype=np.int64)

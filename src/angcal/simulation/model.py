@@ -1,4 +1,4 @@
-"""Rows and labels drawn together: `simulate` and the truth it returns."""
+"""Rows and labels of one index: `simulate`, `simulate_labels` and the truths they return."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array, gen_batches
 
-from angcal._typing import Floats
+from angcal._typing import Floats, Matrix
 from angcal.links import Link, as_link
 from angcal.simulation.covariances import (
     AutoregressiveCovariance,
@@ -31,20 +33,65 @@ from angcal.simulation.designs import (
 _ENTRIES_PER_CHUNK = 2**22  # 32 MiB of doubles: rows that are only scored are never all held
 
 
+class RowLaw:
+    """x = mean + a colored white row: what every simulation can draw, whatever its labels."""
+
+    covariance: Covariance
+    design: str
+    mean: Floats
+    degrees: float
+
+    def pool(self, m: int, random_state: Seed = None) -> Floats:
+        """X of fresh rows without labels.
+
+        Parameters
+        ----------
+        m : int
+            Number of rows.
+        random_state : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        ndarray of shape (m, d)
+            The rows.
+        """
+        rng = stream(random_state, purpose=2)
+        return self._centered(positive_integer("m", m), rng) + self.mean
+
+    def _centered(self, n: int, rng: np.random.Generator) -> Floats:
+        d = self.covariance.d
+        return self.covariance.color(white_rows(self.design, n, d, self.degrees, rng))
+
+    def _projected(self, directions: Floats, n: int, rng: np.random.Generator) -> Floats:
+        """(x − mean)ᵀv for the columns v of `directions`, never holding all the rows."""
+        # (Z·Lᵀ)v = Z·(Lᵀv): the directions are colored once, rather than every row.
+        loadings, d = self.covariance.loadings(directions), self.covariance.d
+        chunks = gen_batches(n, max(1, _ENTRIES_PER_CHUNK // d))
+        sizes = [chunk.stop - chunk.start for chunk in chunks]
+        return np.concatenate(
+            [white_rows(self.design, size, d, self.degrees, rng) @ loadings for size in sizes]
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(RowLaw):
     """Rows x, labels P(y = 1 | x) = σ(w*ᵀ(x − mean)), and everything that drew them.
 
     Attributes
     ----------
-    X, y
-        The n × d rows and their labels in {0, 1}.
-    weights
+    X, y : ndarray of shape (n, d) and (n,)
+        The rows and their labels in {0, 1}.
+    weights : ndarray of shape (d,)
         w*, with ‖w*‖_Σ = 1.
     link, covariance, design, degrees, mean
         The law of the labels and of the rows.
-    signal, probability
+    signal, probability : ndarray of shape (n,)
         w*ᵀ(x − mean) and σ of it, row by row.
+
+    See Also
+    --------
+    simulate : Draws it.
 
     Notes
     -----
@@ -72,14 +119,25 @@ class Simulation:
     probability: Floats = field(repr=False)
     degrees: float = 5.0
 
-    def _centered(self, n: int, rng: np.random.Generator) -> Floats:
-        d = self.covariance.d
-        return self.covariance.color(white_rows(self.design, n, d, self.degrees, rng))
-
     def sample(
         self, n: int, random_state: Seed = None, return_truth: bool = False
     ) -> tuple[NDArray[Any], ...]:
-        """(X, y) of n fresh rows from the same truth; (X, y, signal, probability) on request."""
+        """(X, y) of fresh rows from the same truth; (X, y, signal, probability) on request.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        random_state : int, Generator or None
+            Seed.
+        return_truth : bool, default=False
+            Return signal and probability too.
+
+        Returns
+        -------
+        tuple of ndarray
+            Two or four arrays of n rows.
+        """
         rng = stream(random_state, purpose=1)
         centered = self._centered(positive_integer("n", n), rng)
         signal = centered @ self.weights
@@ -87,22 +145,39 @@ class Simulation:
         X, y = centered + self.mean, draw_labels(probability, rng)
         return (X, y, signal, probability) if return_truth else (X, y)
 
-    def pool(self, m: int, random_state: Seed = None) -> Floats:
-        """X of m fresh rows without labels."""
-        rng = stream(random_state, purpose=2)
-        return self._centered(positive_integer("m", m), rng) + self.mean
-
     def norm(self, coef: ArrayLike) -> float:
-        """‖coef‖_Σ."""
+        """‖coef‖_Σ.
+
+        Parameters
+        ----------
+        coef : array-like of shape (d,)
+            Weights.
+
+        Returns
+        -------
+        float
+            Their norm.
+        """
         return self.covariance.norm(vector("coef", coef, self.covariance.d))
 
     def cosine(self, coef: ArrayLike) -> float:
-        """⟨w*, coef⟩_Σ / ‖coef‖_Σ, the correlation of signal and score over fresh rows."""
+        """⟨w*, coef⟩_Σ / ‖coef‖_Σ, the correlation of signal and score over fresh rows.
+
+        Parameters
+        ----------
+        coef : array-like of shape (d,)
+            Fitted weights, not zero.
+
+        Returns
+        -------
+        float
+            The cosine, in [−1, 1].
+        """
         coef = vector("coef", coef, self.covariance.d)
         norm = self.covariance.norm(coef)
         if norm == 0.0:
             raise ValueError(
-                "coef is zero, so its angle to the truth is undefined; regularise less"
+                "coef is zero, so its angle to the truth is undefined; regularize less"
             )
         # Rounding may leave a parallel coef a few ulps beyond ±1.
         return float(np.clip(self.weights @ self.covariance.apply(coef) / norm, -1.0, 1.0))
@@ -119,10 +194,17 @@ class Simulation:
 
         Parameters
         ----------
-        scores
+        scores : array-like
             Values u of xᵀcoef + intercept.
-        coef, intercept
-            The fitted score.
+        coef : array-like of shape (d,)
+            Fitted weights.
+        intercept : float, default=0.0
+            Fitted intercept.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, in the shape of `scores`.
         """
         c, norm = self.cosine(coef), self.norm(coef)
         shift = float(np.asarray(coef, dtype=float) @ self.mean) + intercept
@@ -132,24 +214,31 @@ class Simulation:
     def fresh_scores(
         self, coef: ArrayLike, n: int, random_state: Seed = None, intercept: float = 0.0
     ) -> tuple[Floats, Floats]:
-        """(xᵀcoef + intercept, w*ᵀ(x − mean)) of n fresh rows, never holding all the rows."""
+        """(xᵀcoef + intercept, w*ᵀ(x − mean)) of fresh rows, never holding all the rows.
+
+        Parameters
+        ----------
+        coef : array-like of shape (d,)
+            Fitted weights.
+        n : int
+            Number of rows.
+        random_state : int, Generator or None
+            Seed.
+        intercept : float, default=0.0
+            Fitted intercept.
+
+        Returns
+        -------
+        scores, signal : ndarray of shape (n,)
+            Of each row.
+        """
         coef = vector("coef", coef, self.covariance.d)
         rng, n = stream(random_state, purpose=3), positive_integer("n", n)
         if self.design in ("gaussian", "elliptical"):
             pairs = self._gaussian_pairs(coef, n, rng)
         else:
-            pairs = self._coloured_pairs(coef, n, rng)
+            pairs = self._projected(np.column_stack([coef, self.weights]), n, rng)
         return pairs[:, 0] + (coef @ self.mean + intercept), pairs[:, 1]
-
-    def _coloured_pairs(self, coef: Floats, n: int, rng: np.random.Generator) -> Floats:
-        # (Z·Lᵀ)v = Z·(Lᵀv): the two directions are coloured once, rather than every row.
-        d = self.covariance.d
-        loadings = self.covariance.loadings(np.column_stack([coef, self.weights]))
-        chunk = max(1, _ENTRIES_PER_CHUNK // d)
-        sizes = [min(chunk, n - start) for start in range(0, n, chunk)]
-        return np.concatenate(
-            [white_rows(self.design, size, d, self.degrees, rng) @ loadings for size in sizes]
-        )
 
     def _gaussian_pairs(self, coef: Floats, n: int, rng: np.random.Generator) -> Floats:
         # Score and signal are jointly normal given the radius, so two normals a row suffice.
@@ -168,24 +257,34 @@ _COVARIANCES: dict[str, Callable[[int], Covariance]] = {
 }
 
 
-def _resolve_covariance(
-    covariance: Covariance | str | None, d: int | None, weights: ArrayLike | None
-) -> Covariance:
-    if isinstance(covariance, Covariance):
-        if d is not None and d != covariance.d:
-            raise ValueError(f"d={d} but covariance is for d={covariance.d}; pass one of the two")
-        return covariance
-    family = "ar" if covariance is None else covariance
-    if not isinstance(family, str) or family not in _COVARIANCES:
-        raise ValueError(
-            f"covariance must be 'ar', 'identity', None or a Covariance object; got {covariance!r}"
-            " (wrap a matrix in GivenCovariance)"
-        )
-    if d is None:
-        if weights is None:
-            raise ValueError("d is not known; pass d, weights, or a Covariance object")
-        d = int(np.size(weights))
-    return _COVARIANCES[family](d)
+def row_law(
+    n: int,
+    d: int | None,
+    covariance: Covariance | str | None,
+    weights: ArrayLike | None,
+    design: str,
+    degrees: float,
+    mean: ArrayLike | None,
+) -> dict[str, Any]:
+    """Return the checked covariance, mean, design and degrees of a simulation's rows."""
+    positive_integer("n", n)
+    check_design(design, degrees)
+    if not isinstance(covariance, Covariance):
+        family = "ar" if covariance is None else covariance
+        if not isinstance(family, str) or family not in _COVARIANCES:
+            raise ValueError(
+                "covariance must be 'ar', 'identity', None or a Covariance object; got "
+                f"{covariance!r} (wrap a matrix in GivenCovariance)"
+            )
+        if d is None:
+            if weights is None:
+                raise ValueError("d is not known; pass d, weights, or a Covariance object")
+            d = int(np.shape(np.atleast_1d(weights))[-1])
+        covariance = _COVARIANCES[family](d)
+    if d is not None and d != covariance.d:
+        raise ValueError(f"d={d} but covariance is for d={covariance.d}; pass one of the two")
+    center = np.zeros(covariance.d) if mean is None else vector("mean", mean, covariance.d)
+    return {"covariance": covariance, "design": design, "degrees": degrees, "mean": center}
 
 
 def simulate(
@@ -201,30 +300,40 @@ def simulate(
     mean: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> Simulation:
-    """P(y = 1 | x) = σ(w*ᵀ(x − mean)) with ‖w*‖_Σ = 1, x = mean + a coloured white row.
+    """P(y = 1 | x) = σ(w*ᵀ(x − mean)) with ‖w*‖_Σ = 1, x = mean + a colored white row.
 
     Parameters
     ----------
-    n, d
+    n, d : int
         Rows and columns; ``d`` may be left to ``covariance`` or ``weights``.
-    link
+    link : Link, str or callable
         σ, as a Link or anything `as_link` takes.
-    covariance
+    covariance : Covariance or str, optional
         Σ: a Covariance object, ``"ar"`` or None for 0.5^|k−l|/d, ``"identity"`` for I/d.
-    design
+    design : str, default="gaussian"
         ``"gaussian"``; ``"rademacher"``, ``"uniform"`` or ``"student"`` for independent entries
         of that law and unit variance; ``"elliptical"`` for Gaussian rows times a radius r,
         r² = (degrees − 2)/χ² with E r² = 1.
-    degrees
+    degrees : float, default=5.0
         Degrees of freedom of the student entries or of the elliptical radius.
-    weights
-        The direction of w*; N(0, I) when None. Normalised to ‖w*‖_Σ = 1 either way.
-    n_nonzero
+    weights : array-like of shape (d,), optional
+        The direction of w*; N(0, I) when None. Normalized to ‖w*‖_Σ = 1 either way.
+    n_nonzero : int, optional
         How many entries of a drawn w* to keep; all when None.
-    mean
+    mean : array-like of shape (d,), optional
         The mean of x; zero when None.
-    random_state
-        Seed or numpy Generator.
+    random_state : int, Generator or None
+        Seed.
+
+    Returns
+    -------
+    Simulation
+        Rows, labels and the truth.
+
+    See Also
+    --------
+    simulate_several : More than one index, and any number of classes.
+    simulate_labels : Labels on given rows.
 
     Examples
     --------
@@ -233,28 +342,107 @@ def simulate(
     >>> data.X.shape, abs(data.y.mean() - data.probability.mean()) < 0.06
     ((1000, 50), np.True_)
     """
-    positive_integer("n", n)
-    check_design(design, degrees)
-    covariance = _resolve_covariance(covariance, d, weights)
+    law = row_law(n, d, covariance, weights, design, degrees, mean)
     rng = np.random.default_rng(random_state)
-    direction = draw_weights(weights, n_nonzero, covariance.d, rng)
-    norm = covariance.norm(direction)
+    direction = draw_weights(weights, n_nonzero, law["covariance"].d, rng)
+    norm = law["covariance"].norm(direction)
     if norm == 0.0:
         raise ValueError("weights must not all be zero; leave it None to draw them")
-    center = np.zeros(covariance.d) if mean is None else vector("mean", mean, covariance.d)
     # The truth first, without rows: its own `sample` then draws them.
-    none = np.empty(0)
+    none: Any = np.empty(0)
     truth = Simulation(
-        X=np.empty((0, covariance.d)),
-        y=np.empty(0, dtype=np.int64),
-        weights=direction / norm,
-        link=as_link(link),
-        covariance=covariance,
-        design=design,
-        mean=center,
-        signal=none,
-        probability=none,
-        degrees=degrees,
+        none, none, direction / norm, as_link(link), signal=none, probability=none, **law
     )
     X, y, signal, probability = truth.sample(n, rng, return_truth=True)
     return replace(truth, X=X, y=y, signal=signal, probability=probability)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedLabels:
+    """Labels P(y = 1 | x) = σ(w*ᵀ(x − mean)) drawn on rows that were given.
+
+    Attributes
+    ----------
+    y, signal, probability : ndarray of shape (n,)
+        Label, w*ᵀ(x − mean) and σ of it, row by row.
+    weights, mean : ndarray of shape (d,)
+        w* and the column means, so that the truth on any row is known.
+    link : Link
+        σ.
+
+    See Also
+    --------
+    simulate_labels : Draws them.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).exponential(size=(200, 5))
+    >>> labels = simulate_labels(X, link="logit", random_state=0)
+    >>> np.allclose(labels.link((X - labels.mean) @ labels.weights), labels.probability)
+    True
+    """
+
+    y: NDArray[np.int64]
+    signal: Floats
+    probability: Floats
+    weights: Floats
+    mean: Floats
+    link: Link
+
+
+def simulate_labels(
+    X: Matrix,
+    *,
+    link: Link | Any,
+    weights: ArrayLike | None = None,
+    n_nonzero: int | None = None,
+    standardize: bool = False,
+    random_state: Seed = None,
+) -> SimulatedLabels:
+    """P(y = 1 | x) = σ(w*ᵀ(x − mean)) on real rows, with w*ᵀ(x − mean) of variance one on them.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n, d)
+        All the rows at hand: their mean and variance define the truth.
+    link : Link, str or callable
+        σ, as a Link or anything `as_link` takes.
+    weights, n_nonzero : array-like and int, optional
+        As in `simulate`.
+    standardize : bool, default=False
+        Whether a drawn w* ~ N(0, I) is for columns divided by their standard deviation, so that
+        no column dominates by its unit. Given ``weights`` are for the columns as they are.
+    random_state : int, Generator or None
+        Seed.
+
+    Returns
+    -------
+    SimulatedLabels
+        Labels and the truth.
+
+    See Also
+    --------
+    simulate : Draws the rows as well.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).exponential(size=(200, 5))
+    >>> round(float(simulate_labels(X, link="logit", random_state=0).signal.var()), 12)
+    1.0
+    """
+    X = check_array(X, accept_sparse=("csr", "csc"), dtype=np.float64)
+    link = as_link(link)
+    rng = np.random.default_rng(random_state)
+    direction = draw_weights(weights, n_nonzero, X.shape[1], rng)
+    if standardize and weights is None:
+        direction = direction / StandardScaler(with_mean=False).fit(X).scale_
+    mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
+    raw = X @ direction
+    deviation = raw.std()
+    # Rounding alone leaves a constant score with a deviation of a few ulps of its size.
+    if deviation <= 1e-12 * np.abs(raw).max():
+        raise ValueError("the score X @ weights is constant on these rows; drop constant columns")
+    signal = (raw - mean @ direction) / deviation
+    probability = link(signal)
+    y = draw_labels(probability, rng)
+    return SimulatedLabels(y, signal, probability, direction / deviation, mean, link)

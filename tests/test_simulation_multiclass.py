@@ -24,7 +24,7 @@ from angcal.simulation import (
     simulate,
     simulate_several,
 )
-from angcal.simulation.several import draw_classes
+from angcal.simulation.designs import draw_classes
 
 D, K = 9, 3
 
@@ -225,7 +225,7 @@ def test_fresh_scores_have_the_stated_covariances(design):
 def test_fresh_scores_are_those_of_coloured_rows(design, monkeypatch):
     data = example(design=design, mean=np.ones(D))
     coef = some_coef()
-    monkeypatch.setattr("angcal.simulation.several._ENTRIES_PER_CHUNK", 10 * D)
+    monkeypatch.setattr("angcal.simulation.model._ENTRIES_PER_CHUNK", 10 * D)
     S, G = data.fresh_scores(coef, 20, random_state=np.random.default_rng(4))
     monkeypatch.undo()
     rows = data.pool(20, random_state=np.random.default_rng(4)) - 1.0

@@ -1,4 +1,4 @@
-"""Rows and labels of several indices: `simulate_several` and the truth it returns."""
+"""Rows and labels of more than one index: `simulate_several` and the truth it returns."""
 
 from __future__ import annotations
 
@@ -14,34 +14,28 @@ from angcal._typing import Floats
 from angcal.links.multiclass import CallableSeveral, SeveralLink, Softmax
 from angcal.metrics import as_probability_matrix
 from angcal.simulation.covariances import Covariance
-from angcal.simulation.designs import (
-    Seed,
-    check_design,
-    positive_integer,
-    radius,
-    stream,
-    vector,
-    white_rows,
-)
-from angcal.simulation.model import _ENTRIES_PER_CHUNK, _resolve_covariance
-
-_SLACK = 1e-8  # rounding granted to a correlation matrix
+from angcal.simulation.designs import Seed, draw_classes, positive_integer, radius, stream
+from angcal.simulation.model import RowLaw, row_law
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralSimulation:
+class SeveralSimulation(RowLaw):
     """Rows x, labels P(y = l | x) = g_l(W*(x − mean)), and everything that drew them.
 
     Attributes
     ----------
-    X, y
-        The n × d rows and their labels 0, …, L−1.
-    weights
+    X, y : ndarray of shape (n, d) and (n,)
+        The rows and their labels 0, …, L−1.
+    weights : ndarray of shape (K, d)
         W*, one row for each of the K indices.
     link, covariance, design, degrees, mean
         The law of the labels and of the rows.
-    indices, probability
-        G = W*(x − mean), of shape (n, K), and g(G), of shape (n, L), row by row.
+    indices, probability : ndarray of shape (n, K) and (n, L)
+        G = W*(x − mean) and g(G), row by row.
+
+    See Also
+    --------
+    simulate_several : Draws it.
 
     Notes
     -----
@@ -89,24 +83,71 @@ class SeveralSimulation:
         return loaded.T @ loaded
 
     def norms(self, coef: ArrayLike) -> Floats:
-        """‖ŵ_l‖_Σ for each row ŵ_l of coef."""
+        """‖ŵ_l‖_Σ for each row ŵ_l of coef.
+
+        Parameters
+        ----------
+        coef : array-like of shape (J, d)
+            Fitted weights.
+
+        Returns
+        -------
+        ndarray of shape (J,)
+            The norms.
+        """
         return np.linalg.norm(self._loaded(coef), axis=0)
 
     def score_covariance(self, coef: ArrayLike) -> Floats:
-        """R = Cov(S) of the unit scores S = D⁻¹Ŵ(x − mean), D = diag ‖ŵ_l‖_Σ."""
-        loaded = self._unit_loadings(coef)
+        """R = Cov(S) of the unit scores S = D⁻¹Ŵ(x − mean), D = diag ‖ŵ_l‖_Σ.
+
+        Parameters
+        ----------
+        coef : array-like of shape (J, d)
+            Fitted weights Ŵ, no row zero.
+
+        Returns
+        -------
+        ndarray of shape (J, J)
+            R.
+        """
+        loaded = self.covariance.loadings(self._unit(coef).T)
         return loaded.T @ loaded
 
     def cross_covariance(self, coef: ArrayLike) -> Floats:
-        """C = Cov(G, S) = W*ΣŴᵀD⁻¹, of shape (K, number of rows of coef)."""
-        return self.covariance.loadings(self.weights.T).T @ self._unit_loadings(coef)
+        """C = Cov(G, S) = W*ΣŴᵀD⁻¹.
+
+        Parameters
+        ----------
+        coef : array-like of shape (J, d)
+            Fitted weights Ŵ, no row zero.
+
+        Returns
+        -------
+        ndarray of shape (K, J)
+            C.
+        """
+        loaded = self.covariance.loadings(self.weights.T)
+        return loaded.T @ self.covariance.loadings(self._unit(coef).T)
 
     def fresh(self, n: int, random_state: Seed = None) -> SeveralSimulation:
-        """The same truth with n fresh rows."""
+        """The same truth with fresh rows.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        random_state : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        SeveralSimulation
+            A new object with other rows.
+        """
         rng = stream(random_state, purpose=1)
         centered = self._centered(positive_integer("n", n), rng)
         indices = centered @ self.weights.T
-        probability = self._probability(indices)
+        probability = as_probability_matrix(self.link(indices), "the link's value")
         return replace(
             self,
             X=centered + self.mean,
@@ -115,56 +156,51 @@ class SeveralSimulation:
             probability=probability,
         )
 
-    def pool(self, m: int, random_state: Seed = None) -> Floats:
-        """X of m fresh rows without labels."""
-        rng = stream(random_state, purpose=2)
-        return self._centered(positive_integer("m", m), rng) + self.mean
-
     def fresh_scores(
         self, coef: ArrayLike, n: int, random_state: Seed = None
     ) -> tuple[Floats, Floats]:
-        """(S, G) of n fresh rows, never holding all the rows; S as in `score_covariance`."""
+        """(S, G) of fresh rows, never holding all the rows; S as in `score_covariance`.
+
+        Parameters
+        ----------
+        coef : array-like of shape (J, d)
+            Fitted weights, no row zero.
+        n : int
+            Number of rows.
+        random_state : int, Generator or None
+            Seed.
+
+        Returns
+        -------
+        scores, indices : ndarray of shape (n, J) and (n, K)
+            Of each row.
+        """
         rng, n = stream(random_state, purpose=3), positive_integer("n", n)
-        unit = self._unit_loadings(coef)
-        both = np.column_stack([unit, self.covariance.loadings(self.weights.T)])
+        unit = self._unit(coef)
+        both = np.concatenate([unit, self.weights]).T
         if self.design in ("gaussian", "elliptical"):
             # Scores and indices are jointly normal given the radius; the triangle of the loadings
             # is a root of their covariance, singular or not.
-            triangle = np.linalg.qr(both, mode="r")
+            triangle = np.linalg.qr(self.covariance.loadings(both), mode="r")
             drawn = rng.standard_normal((n, len(triangle))) @ triangle
             if self.design == "elliptical":
                 drawn *= radius(n, self.degrees, rng)[:, None]
         else:
-            drawn = self._coloured(both, n, rng)
-        return drawn[:, : unit.shape[1]], drawn[:, unit.shape[1] :]
-
-    def _coloured(self, loadings: Floats, n: int, rng: np.random.Generator) -> Floats:
-        d = self.covariance.d
-        chunk = max(1, _ENTRIES_PER_CHUNK // d)
-        sizes = [min(chunk, n - start) for start in range(0, n, chunk)]
-        return np.concatenate(
-            [white_rows(self.design, size, d, self.degrees, rng) @ loadings for size in sizes]
-        )
-
-    def _centered(self, n: int, rng: np.random.Generator) -> Floats:
-        d = self.covariance.d
-        return self.covariance.color(white_rows(self.design, n, d, self.degrees, rng))
-
-    def _probability(self, indices: Floats) -> Floats:
-        return as_probability_matrix(self.link(indices), "the link's value")
+            drawn = self._projected(both, n, rng)
+        return drawn[:, : len(unit)], drawn[:, len(unit) :]
 
     def _loaded(self, coef: ArrayLike) -> Floats:
         return self.covariance.loadings(_rows("coef", coef, self.covariance.d).T)
 
-    def _unit_loadings(self, coef: ArrayLike) -> Floats:
-        loaded = self._loaded(coef)
-        norms = np.linalg.norm(loaded, axis=0)
+    def _unit(self, coef: ArrayLike) -> Floats:
+        """The rows of coef, each divided by its norm ‖ŵ_l‖_Σ."""
+        norms = self.norms(coef)
         if not norms.all():
             raise ValueError(
                 f"row {np.argmin(norms)} of coef is zero, so its angles to the truth are "
-                "undefined; drop the row or regularise less"
+                "undefined; drop the row or regularize less"
             )
-        return loaded / norms
+        return np.asarray(coef, dtype=np.float64) / norms[:, None]
 
 
 def simulate_several(
@@ -182,28 +218,37 @@ def simulate_several(
     mean: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> SeveralSimulation:
-    """P(y = l | x) = g_l(G), G = W*(x − mean) in ℝᴷ, x = mean + a coloured white row.
+    """P(y = l | x) = g_l(G), G = W*(x − mean) in ℝᴷ, x = mean + a colored white row.
 
     Parameters
     ----------
-    n, d
+    n, d : int
         Rows and columns; ``d`` may be left to ``covariance`` or ``weights``.
-    link
+    link : SeveralLink, str or callable, default="softmax"
         g: ``"softmax"``, a link of `angcal.links.multiclass`, or a function from (n, K) indices to
         (n, L) class probabilities or to (n,) probabilities of class 1.
-    n_indices
+    n_indices : int, optional
         K; may be left to ``weights`` or to a link that knows it.
-    weights
-        W* of shape (K, d); drawn when None, each row from N(0, I).
-    signal
+    weights : array-like of shape (K, d), optional
+        W*; drawn when None, each row from N(0, I).
+    signal : float or array-like of shape (K,), optional
         ‖w*_k‖_Σ, one number or one for each index. None leaves given weights as they are and
         scales drawn ones to one.
-    index_correlation
-        Correlation of the indices, for drawn weights: one number for all pairs, or a K × K matrix,
+    index_correlation : float or array-like of shape (K, K), optional
+        Correlation of the indices, for drawn weights: one number for all pairs, or a matrix,
         singular ones included. It then holds exactly, not only on average. None leaves the rows
         as drawn, with correlations of order d^-½.
-    covariance, design, degrees, mean, random_state
+    covariance, design, degrees, mean, random_state : optional
         As in `simulate`.
+
+    Returns
+    -------
+    SeveralSimulation
+        Rows, labels and the truth.
+
+    See Also
+    --------
+    simulate : One index and two classes.
 
     Examples
     --------
@@ -214,36 +259,17 @@ def simulate_several(
     >>> np.sqrt(np.diag(data.index_covariance)).round(12)
     array([2., 2.])
     """
-    positive_integer("n", n)
-    check_design(design, degrees)
     given = None if weights is None else _rows("weights", weights)
-    covariance = _resolve_covariance(covariance, d, None if given is None else given[0])
+    law = row_law(n, d, covariance, given, design, degrees, mean)
     K = _count_indices(link, given, n_indices)
     rng = np.random.default_rng(random_state)
-    center = np.zeros(covariance.d) if mean is None else vector("mean", mean, covariance.d)
-    none = np.empty((0, 0))
-    # The truth first, without rows: its own `fresh` then draws them.
-    truth = SeveralSimulation(
-        X=none,
-        y=np.empty(0, dtype=np.int64),
-        weights=_truth(given, K, signal, index_correlation, covariance, rng),
-        link=_as_several_link(link, K),
-        covariance=covariance,
-        design=design,
-        mean=center,
-        indices=none,
-        probability=none,
-        degrees=degrees,
+    truth = _truth(given, K, signal, index_correlation, law["covariance"], rng)
+    # Without rows at first: its own `fresh` then draws them.
+    none: Any = np.empty(0)
+    simulation = SeveralSimulation(
+        none, none, truth, _as_multiclass_link(link, K), indices=none, probability=none, **law
     )
-    return truth.fresh(n, rng)
-
-
-def draw_classes(probability: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a label 0, …, L−1 for each row of probabilities."""
-    cumulative = np.cumsum(probability, axis=1)
-    # Scaled to the row's own sum, so that rounding never draws a class of probability zero.
-    level = rng.random(len(probability)) * cumulative[:, -1]
-    return np.sum(cumulative[:, :-1] <= level[:, None], axis=1, dtype=np.int64)
+    return simulation.fresh(n, rng)
 
 
 # --- The truth -------------------------------------------------------------------------------
@@ -251,22 +277,22 @@ def draw_classes(probability: Floats, rng: np.random.Generator) -> NDArray[np.in
 
 def _count_indices(link: Any, weights: Floats | None, n_indices: int | None) -> int:
     """Return the K on which weights, n_indices and link agree."""
-    said = {}
+    counts = {}
     if n_indices is not None:
-        said["n_indices"] = positive_integer("n_indices", n_indices)
+        counts["n_indices"] = positive_integer("n_indices", n_indices)
     if weights is not None:
-        said["weights"] = len(weights)
+        counts["weights"] = len(weights)
     if isinstance(link, SeveralLink):
-        said["link"] = int(link.n_indices)
-    if not said:
+        counts["link"] = int(link.n_indices)
+    if not counts:
         raise ValueError("the number of indices is not known; pass n_indices or weights")
-    if len(set(said.values())) > 1:
-        counts = ", ".join(f"{name} has {count}" for name, count in said.items())
-        raise ValueError(f"the numbers of indices differ: {counts}; make them the same")
-    return next(iter(said.values()))
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise ValueError(f"the numbers of indices differ: {listed}; make them the same")
+    return next(iter(counts.values()))
 
 
-def _as_several_link(link: Any, n_indices: int) -> SeveralLink:
+def _as_multiclass_link(link: Any, n_indices: int) -> SeveralLink:
     if isinstance(link, SeveralLink):
         return link
     if isinstance(link, str):
@@ -278,7 +304,7 @@ def _as_several_link(link: Any, n_indices: int) -> SeveralLink:
         return Softmax(n_indices)
     if isinstance(link, type) or not callable(link):
         raise TypeError(f"link={link!r} must be 'softmax', a link object or a function of indices")
-    # Two rows tell one probability a row from one row of probabilities.
+    # Two rows distinguish one probability per row from one row of probabilities.
     trial = np.asarray(link(np.zeros((2, n_indices))))
     return CallableSeveral(link, n_indices, 2 if trial.ndim < 2 else trial.shape[1])
 
@@ -333,13 +359,13 @@ def _correlation_root(correlation: ArrayLike, size: int) -> Floats:
     if values.ndim == 0:
         values = np.where(np.eye(size, dtype=bool), 1.0, values)
     fits = values.shape == (size, size) and np.all(np.isfinite(values))
-    if not fits or np.abs(values - values.T).max() > _SLACK:
+    if not fits or np.abs(values - values.T).max() > 1e-8:
         raise ValueError(
             f"index_correlation must be one number or a symmetric {size} × {size} matrix; "
             f"got shape {values.shape}"
         )
     eigenvalues, vectors = np.linalg.eigh(values)
-    if np.abs(np.diag(values) - 1.0).max() > _SLACK or eigenvalues[0] < -_SLACK:
+    if np.abs(np.diag(values) - 1.0).max() > 1e-8 or eigenvalues[0] < -1e-8:
         raise ValueError(
             "index_correlation must have ones on its diagonal and no negative eigenvalue; its "
             f"lowest is {eigenvalues[0]:.3g} (one number for all pairs: at least "
