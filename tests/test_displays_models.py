@@ -27,8 +27,9 @@ from angcal.displays import (
     ReliabilityDisplay,
     SmoothedLinkDisplay,
 )
-from angcal.displays.comparison import ece_and_error, mean_and_error, row_losses
 from angcal.metrics import expected_calibration_error, log_loss, reliability_curve
+from angcal.metrics.calibration import ece_and_error
+from angcal.metrics.scores import mean_and_error, row_losses
 from angcal.simulation import simulate
 
 

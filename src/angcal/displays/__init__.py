@@ -4,14 +4,11 @@ Every display takes ``ax``, leaves matplotlib's settings alone and keeps what it
 attributes that end in an underscore. Matplotlib is imported only when something is drawn.
 """
 
-from angcal.displays.angle import AngleDisplay
-from angcal.displays.angle_matrix import AngleMatrixDisplay
-from angcal.displays.canvas import STYLES
-from angcal.displays.classwise import ClasswiseReliabilityDisplay
+from angcal.displays.angle import AngleDisplay, AngleMatrixDisplay
 from angcal.displays.comparison import ComparisonDisplay
-from angcal.displays.link import SmoothedLinkDisplay
-from angcal.displays.path import PenaltyPathDisplay
-from angcal.displays.reliability import ReliabilityDisplay
+from angcal.displays.curves import PenaltyPathDisplay, SmoothedLinkDisplay
+from angcal.displays.reliability import ClasswiseReliabilityDisplay, ReliabilityDisplay
+from angcal.displays.style import STYLES
 
 __all__ = [
     "STYLES",

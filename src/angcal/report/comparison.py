@@ -20,9 +20,10 @@ from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.displays.comparison import PROBABILITY_FLOOR, ece_and_error, mean_and_error
 from angcal.estimators import ScoreCalibratedClassifier
 from angcal.metrics import expected_calibration_error
+from angcal.metrics.calibration import ece_and_error
+from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
 from angcal.tables import fit_table, preparation
 from angcal.tables.fitting import MOST_FOLDS, STRENGTHS
 

@@ -16,7 +16,7 @@ from angcal.displays import (
     ReliabilityDisplay,
     SmoothedLinkDisplay,
 )
-from angcal.displays.canvas import FAINT, STYLES
+from angcal.displays.style import FAINT, STYLES
 from angcal.metrics import reliability_curve
 from angcal.report.comparison import ANGCAL, Comparison
 from angcal.report.diagnostics import Diagnostics

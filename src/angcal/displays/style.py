@@ -1,0 +1,142 @@
+"""What every display shares: colors, matplotlib imported late, axes, panels, the last step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from angcal._typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STYLES = (
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "D", ":"),
+    ("#E69F00", "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("#56B4E9", "P", (0, (8, 2))),
+    ("#000000", "X", (0, (1, 2))),
+)
+"""Okabe–Ito color, marker and dash of successive curves, which differ without color as well."""
+
+FAINT = "0.4"
+"""Gray of what is only there to compare with."""
+
+
+class Display:
+    """A picture on one axes."""
+
+    ax_: Any = None
+    figure_: Any = None
+
+    def _start(self, ax: Axes | None, size: tuple[float, float]) -> Axes:
+        """The axes given, or those of a new figure of this size in inches."""
+        if ax is None:
+            plt = _pyplot(type(self).__name__)
+            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+class PanelDisplay:
+    """Pictures side by side, one on each axes."""
+
+    axes_: Any = None
+    figure_: Any = None
+
+    def _start(
+        self,
+        ax: Axes | Iterable[Axes] | None,
+        count: int,
+        shape: tuple[int, int],
+        size: tuple[float, float],
+    ) -> list[Any]:
+        """`count` axes out of rows × columns; the rest are switched off."""
+        made = _panels(type(self).__name__, ax, shape, size)
+        for empty in made[count:]:
+            empty.set_axis_off()
+        self.axes_, self.figure_ = made[:count], made[0].figure
+        return self.axes_
+
+
+def _pyplot(display: str) -> ModuleType:
+    """matplotlib.pyplot, imported when a display needs a figure of its own."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f"{display} draws with matplotlib, which is not installed; "
+            "run: pip install 'angcal[plot]'"
+        ) from error
+    return plt
+
+
+def _panels(
+    display: str,
+    ax: Axes | Iterable[Axes] | None,
+    shape: tuple[int, int],
+    size: tuple[float, float],
+) -> list[Any]:
+    """Axes for rows × columns pictures.
+
+    One axes is emptied and divided; more than one are taken as they are, row after row; None makes
+    a new figure of this size in inches.
+    """
+    rows, columns = shape
+    if ax is None:
+        figure = _pyplot(display).figure(figsize=size, layout="constrained")
+        return list(figure.subplots(rows, columns, squeeze=False).ravel())
+    if hasattr(ax, "get_subplotspec"):
+        whole: Any = ax
+        place = whole.get_subplotspec()
+        if place is None:
+            raise ValueError(
+                f"{display} divides ax into {rows * columns} panels and needs one made by "
+                "subplots; pass such an axes, or a sequence of axes, one per panel."
+            )
+        whole.set_axis_off()
+        return list(place.subgridspec(rows, columns).subplots(squeeze=False).ravel())
+    given = list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(given) < rows * columns:
+        raise ValueError(
+            f"ax holds {len(given)} axes but {display} draws {rows * columns} panels; pass one "
+            "axes for each, or a single one to be divided."
+        )
+    return given
+
+
+def histogram_below(
+    ax: Axes, values: Floats, weights: Floats, n_bins: int, span: tuple[float, float], **style: Any
+) -> Any:
+    """Shares of the values in an axes below `ax`, which a second curve finds again."""
+    gid = "angcal-histogram"
+    below: Any = next((child for child in ax.child_axes if child.get_gid() == gid), None)
+    if below is None:
+        below = ax.inset_axes((0.0, -0.24, 1.0, 0.18), sharex=ax, gid=gid)
+        below.set(xlabel=ax.get_xlabel(), ylabel="Share")
+        ax.set_xlabel("")
+        ax.tick_params(labelbottom=False)
+    share, edges = np.histogram(values, bins=n_bins, range=span, weights=weights)
+    below.stairs(share / (share.sum() or 1.0), edges, **style)
+    return below
+
+
+def fitted_part(estimator: Any, attribute: str, display: str) -> Any:
+    """``attribute`` of a fitted classifier, or of the one that a Pipeline ends in."""
+    model = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    if not hasattr(model, attribute):
+        raise TypeError(
+            f"{display} needs {attribute}, which {type(model).__name__} does not have; fit it "
+            "first, or pass one of angcal's angular classifiers."
+        )
+    return getattr(model, attribute)
+
+
+def plain_number(value: float, _: Any = None) -> str:
+    """A tick label without mathematical typesetting."""
+    return f"{value:g}".replace("-", "−")
