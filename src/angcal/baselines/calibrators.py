@@ -226,6 +226,10 @@ class IsotonicCalibration(_Calibrator):
 
     Linear between fitted scores, constant outside their range.
 
+    See Also
+    --------
+    PlattScaling : A sigmoid, for few labels.
+
     Examples
     --------
     >>> IsotonicCalibration().fit([1, 2, 3, 4], [0, 1, 0, 1]).predict([0, 2.5, 9])
@@ -258,6 +262,10 @@ class HistogramBinning(_Calibrator):
         Interior edges; bins are open on the left, and the outer two unbounded.
     values_ : ndarray
         Probability in each bin. An empty bin is interpolated between its neighbors.
+
+    See Also
+    --------
+    IsotonicCalibration : Chooses its bins itself, and keeps the order of the scores.
 
     Examples
     --------
@@ -297,6 +305,10 @@ class BetaCalibration(_Calibrator):
     ----------
     a_, b_, c_ : float
         The maximum-likelihood parameters.
+
+    See Also
+    --------
+    PlattScaling : The case a = b.
 
     References
     ----------
@@ -395,6 +407,11 @@ class SoftmaxTemperature(_MulticlassCalibrator):
         T. Where no T > 0 beats equal probabilities it is a cap so large that predictions are 1/K,
         with a warning.
 
+    See Also
+    --------
+    TemperatureScaling : For two classes and one score.
+    VectorScaling, MatrixScaling : With more parameters.
+
     References
     ----------
     Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML.
@@ -430,6 +447,11 @@ class VectorScaling(_MulticlassCalibrator):
     ----------
     slopes_, offsets_ : ndarray of shape (K,)
         a, and b with Σ_k b_k = 0.
+
+    See Also
+    --------
+    MatrixScaling : With a full matrix.
+    PlattScaling : For two classes and one score.
 
     Examples
     --------
@@ -468,6 +490,10 @@ class MatrixScaling(_MulticlassCalibrator):
         A.
     offsets_ : ndarray of shape (K,)
         b, with Σ_k b_k = 0.
+
+    See Also
+    --------
+    VectorScaling : With a diagonal matrix.
 
     Examples
     --------

@@ -36,6 +36,15 @@ class SeveralLink:
         K.
     n_outputs : int
         L, the number of classes.
+
+    See Also
+    --------
+    Softmax, TwoLayer, AdditiveIndex, InteractionIndex, CallableSeveral : Its kinds.
+
+    Examples
+    --------
+    >>> Softmax(3)([[0.0, 0.0, 0.0]]).round(2)
+    array([[0.33, 0.33, 0.33]])
     """
 
     n_indices: int
@@ -92,6 +101,10 @@ class Softmax(SeveralLink):
         b; zero by default.
     covariance : array-like of shape (K, K), optional
         Cov(G) of the indices. A softmax with it is wholly known; without it, only its form is.
+
+    See Also
+    --------
+    SeveralLink : What every such link can do.
 
     Examples
     --------
@@ -150,6 +163,10 @@ class TwoLayer(SeveralLink):
     inner : Link, default=Logit()
         σ.
 
+    See Also
+    --------
+    SeveralLink : What every such link can do.
+
     Examples
     --------
     >>> TwoLayer((0.5, 0.5))([[0.0, 0.0]])
@@ -186,6 +203,10 @@ class AdditiveIndex(SeveralLink):
     parts : sequence of callables
         f_k, each of an array.
 
+    See Also
+    --------
+    SeveralLink : What every such link can do.
+
     Examples
     --------
     >>> AdditiveIndex([lambda u: 0.25, lambda u: 0.5 * (u > 0)])([[0.0, 1.0]])
@@ -219,6 +240,10 @@ class InteractionIndex(AdditiveIndex):
         f_k.
     pairs : mapping from (int, int) to callable
         h_kl at the key (k, l), each of two arrays.
+
+    See Also
+    --------
+    SeveralLink : What every such link can do.
 
     Examples
     --------
@@ -257,6 +282,10 @@ class CallableSeveral(SeveralLink):
         K.
     n_outputs : int, default=2
         L.
+
+    See Also
+    --------
+    SeveralLink : What every such link can do.
 
     Examples
     --------

@@ -19,6 +19,10 @@ class Covariance(ABC):
     ``variance=None`` stands for 1/d, which keeps ‖x‖² of order one as d grows. A subclass says
     what C does in ``_apply``, ``_solve``, ``_color`` and ``_load``.
 
+    See Also
+    --------
+    IdentityCovariance, AutoregressiveCovariance, SpikedCovariance, GivenCovariance : Its kinds.
+
     Examples
     --------
     >>> issubclass(IdentityCovariance, Covariance)
@@ -149,6 +153,10 @@ class IdentityCovariance(Covariance):
     variance : float, optional
         The factor in front; 1/d when None.
 
+    See Also
+    --------
+    Covariance : What every covariance can do.
+
     Examples
     --------
     >>> IdentityCovariance(4).norm(np.ones(4))
@@ -183,6 +191,10 @@ class AutoregressiveCovariance(Covariance):
         Correlation of neighboring columns, strictly between −1 and 1.
     variance : float, optional
         The factor in front; 1/d when None.
+
+    See Also
+    --------
+    Covariance : What every covariance can do.
 
     Examples
     --------
@@ -249,6 +261,10 @@ class SpikedCovariance(Covariance):
     random_state : int, Generator or None
         Draws the directions.
 
+    See Also
+    --------
+    Covariance : What every covariance can do.
+
     Examples
     --------
     >>> covariance = SpikedCovariance(50, spikes=(9.0, 4.0), variance=1.0, random_state=0)
@@ -304,6 +320,10 @@ class GivenCovariance(Covariance):
     root : {"cholesky", "symmetric"}, default="cholesky"
         L that colors white rows; "symmetric" is Σ^½. Gaussian rows have the same law either way,
         others do not.
+
+    See Also
+    --------
+    Covariance : What every covariance can do.
 
     Examples
     --------
