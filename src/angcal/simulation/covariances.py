@@ -225,7 +225,7 @@ class AutoregressiveCovariance(Covariance):
         out = (1 + self.rho**2) * v
         out[1:] -= self.rho * v[:-1]
         out[:-1] -= self.rho * v[1:]
-        # An end has one neighbour only, so its diagonal entry is 1; when d = 1 the one entry
+        # An end has one neighbor only, so its diagonal entry is 1; when d = 1 the one entry
         # is both ends.
         out[0] -= self.rho**2 * v[0]
         out[-1] -= self.rho**2 * v[-1]
