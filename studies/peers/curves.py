@@ -25,7 +25,7 @@ from angcal.baselines import PlattScaling
 from angcal.calibration import Calibration, Options, calibrate
 from angcal.covariance import ScoreScale
 from angcal.files import write_text
-from angcal.link_posterior import BELIEF, HERMITE, Belief, average_curves
+from angcal.link_posterior import BELIEF, HERMITE, Belief, link_posterior
 from angcal.metrics import log_loss
 from angcal.path.confidence import calibration_slope
 from angcal.prediction import AveragedCurve, CalibratedCurve, CurvePart
@@ -76,7 +76,7 @@ def variants(
     found: dict[str, Callable[[Floats], Floats]] = {SINGLE: single.predict}
     standard, ones = scale.standardise(scores), np.ones(len(labels))
     for name, belief in BELIEFS.items():
-        parts = average_curves(Logit(), standard, labels, ones, None, belief)
+        parts = link_posterior(Logit(), standard, labels, ones, None, belief).parts
         found[name] = AveragedCurve(parts, scale).predict
     return found
 

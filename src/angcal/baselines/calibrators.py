@@ -6,7 +6,7 @@ class, and fit softmax(A u + b): temperature A = I/T and b = 0, vector A diagona
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -161,33 +161,30 @@ class PlattScaling(_Calibrator):
         return self.link_(self.slope_ * u + self.intercept_)
 
 
-def _fit_temperature(
-    logits: Floats, codes: Codes, weight: Floats, unit: float, advice: str
-) -> float:
-    """T of softmax(logits/T); warn and smooth the targets where the largest is always the label's.
-
-    The derivative of the mean loss in unit/T increases, so it has one root at most.
-    """
-    target, scaled = indicators(codes, logits.shape[1]), logits / unit
+def _temperature_targets(logits: Floats, codes: Codes, weight: Floats) -> Floats:
+    """Indicators of the labels; smoothed, with a warning, where each has the largest logit."""
     if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
         warn_smoothed("the scores separate the labels", stacklevel=4)
-        target = smoothed_targets(codes, weight, logits.shape[1])
+        return smoothed_targets(codes, weight, logits.shape[1])
+    return indicators(codes, logits.shape[1])
 
-    def slope(inverse: float) -> float:
-        residual = softmax(inverse * scaled, axis=1) - target
-        return float(np.average(np.sum(scaled * residual, axis=1), weights=weight))
 
+def _best_temperature(slope: Callable[[float], float], advice: str) -> float:
+    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
+
+    The derivative increases, so it has one root at most.
+    """
     if slope(1.0 / MAX_TEMPERATURE) >= 0.0:
         warn_about_fit(
             "the scores do not rank the labels better than chance, so T is infinite; "
             f"capped it. {advice}",
             stacklevel=4,
         )
-        return unit * MAX_TEMPERATURE
+        return MAX_TEMPERATURE
     upper = 1.0
     while slope(upper) < 0.0:
         upper *= 2.0
-    return unit / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
+    return 1.0 / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
 
 
 class TemperatureScaling(_Calibrator):
@@ -211,11 +208,15 @@ class TemperatureScaling(_Calibrator):
     """
 
     def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
-        logits = np.column_stack([-0.5 * u, 0.5 * u])
+        codes, zero = y.astype(np.intp), np.zeros_like(u)
+        target = _temperature_targets(np.column_stack([zero, u]), codes, weight)[:, 1]
         unit = float(np.sqrt(np.average(u**2, weights=weight))) or 1.0
-        self.temperature_ = _fit_temperature(
-            logits, y.astype(np.intp), weight, unit, "Check the scores' sign."
-        )
+        scaled = u / unit
+
+        def slope(inverse: float) -> float:
+            return float(np.average(scaled * (expit(inverse * scaled) - target), weights=weight))
+
+        self.temperature_ = unit * _best_temperature(slope, "Check the scores' sign.")
 
     def _predict(self, u: Floats) -> Floats:
         return expit(u / self.temperature_)
@@ -225,6 +226,10 @@ class IsotonicCalibration(_Calibrator):
     """P(y = 1 | u) = the non-decreasing function of u nearest to y in squared error.
 
     Linear between fitted scores, constant outside their range.
+
+    See Also
+    --------
+    PlattScaling : A sigmoid, for few labels.
 
     Examples
     --------
@@ -258,6 +263,10 @@ class HistogramBinning(_Calibrator):
         Interior edges; bins are open on the left, and the outer two unbounded.
     values_ : ndarray
         Probability in each bin. An empty bin is interpolated between its neighbors.
+
+    See Also
+    --------
+    IsotonicCalibration : Chooses its bins itself, and keeps the order of the scores.
 
     Examples
     --------
@@ -297,6 +306,10 @@ class BetaCalibration(_Calibrator):
     ----------
     a_, b_, c_ : float
         The maximum-likelihood parameters.
+
+    See Also
+    --------
+    PlattScaling : The case a = b.
 
     References
     ----------
@@ -395,6 +408,11 @@ class SoftmaxTemperature(_MulticlassCalibrator):
         T. Where no T > 0 beats equal probabilities it is a cap so large that predictions are 1/K,
         with a warning.
 
+    See Also
+    --------
+    TemperatureScaling : For two classes and one score.
+    VectorScaling, MatrixScaling : With more parameters.
+
     References
     ----------
     Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML.
@@ -409,7 +427,13 @@ class SoftmaxTemperature(_MulticlassCalibrator):
     def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
         u = u - u.mean(axis=1, keepdims=True)
         unit = float(np.sqrt(np.average(np.mean(u**2, axis=1), weights=weight))) or 1.0
-        self.temperature_ = _fit_temperature(u, y, weight, unit, "Check the order of the columns.")
+        target, scaled = _temperature_targets(u, y, weight), u / unit
+
+        def slope(inverse: float) -> float:
+            residual = softmax(inverse * scaled, axis=1) - target
+            return float(np.average(np.sum(scaled * residual, axis=1), weights=weight))
+
+        self.temperature_ = unit * _best_temperature(slope, "Check the order of the columns.")
 
     def _predict(self, u: Floats) -> Floats:
         return u / self.temperature_
@@ -430,6 +454,11 @@ class VectorScaling(_MulticlassCalibrator):
     ----------
     slopes_, offsets_ : ndarray of shape (K,)
         a, and b with Σ_k b_k = 0.
+
+    See Also
+    --------
+    MatrixScaling : With a full matrix.
+    PlattScaling : For two classes and one score.
 
     Examples
     --------
@@ -468,6 +497,10 @@ class MatrixScaling(_MulticlassCalibrator):
         A.
     offsets_ : ndarray of shape (K,)
         b, with Σ_k b_k = 0.
+
+    See Also
+    --------
+    VectorScaling : With a diagonal matrix.
 
     Examples
     --------

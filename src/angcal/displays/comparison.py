@@ -35,6 +35,10 @@ class ComparisonDisplay(PanelDisplay):
     axes_, figure_
         One axes per metric.
 
+    See Also
+    --------
+    ReliabilityDisplay : One method in detail.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

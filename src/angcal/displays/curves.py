@@ -44,6 +44,10 @@ class SmoothedLinkDisplay(Display):
     ax_, figure_, line_, raw_line_, histogram_ax_
         The artists of the last `plot`; `histogram_ax_` is None where not drawn.
 
+    See Also
+    --------
+    AngleDisplay : The angle that the curve rests on.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -151,6 +155,10 @@ class PenaltyPathDisplay(PanelDisplay):
     ----------
     axes_, figure_, lines_
         The artists of the last `plot`. `lines_` has the calibrated curve of each panel.
+
+    See Also
+    --------
+    angcal.AngularLogisticRegressionCV : Chooses the penalty.
 
     Examples
     --------

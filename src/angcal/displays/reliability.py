@@ -226,6 +226,28 @@ def _draw_frame(ax: Axes) -> None:
     ax.set_aspect("equal", adjustable="box")
 
 
+def _by_class(
+    y_true: ArrayLike, y_prob: ArrayLike, classes: Sequence[Any] | None
+) -> tuple[Any, Floats, Any]:
+    """Labels, (n, K) probabilities and the label of each column, or what does not fit."""
+    labels, P = np.asarray(y_true), np.asarray(y_prob, dtype=np.float64)
+    if P.ndim != 2 or len(P) != len(labels):
+        raise ValueError(
+            f"y_prob has shape {P.shape} but must be ({len(labels)}, K): one row per label "
+            "and one column per class, as predict_proba returns it."
+        )
+    names = np.unique(labels) if classes is None else np.asarray(classes)
+    if len(names) != P.shape[1]:
+        raise ValueError(
+            f"y_prob has {P.shape[1]} columns for {len(names)} classes; pass "
+            "classes with one label for each column."
+        )
+    unknown = labels[~np.isin(labels, names)]
+    if unknown.size:
+        raise ValueError(f"y_true holds {unknown[0]!r}, which is none of classes={names.tolist()}.")
+    return labels, P, names
+
+
 @dataclass
 class ClasswiseReliabilityDisplay(PanelDisplay):
     """For every class k: the frequency of y = k against the mean predicted P(y = k).
@@ -295,23 +317,7 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         ClasswiseReliabilityDisplay
             The display, drawn.
         """
-        labels, P = np.asarray(y_true), np.asarray(y_prob, dtype=np.float64)
-        if P.ndim != 2 or len(P) != len(labels):
-            raise ValueError(
-                f"y_prob has shape {P.shape} but must be ({len(labels)}, K): one row per label "
-                "and one column per class, as predict_proba returns it."
-            )
-        names = np.unique(labels) if classes is None else np.asarray(classes)
-        if len(names) != P.shape[1]:
-            raise ValueError(
-                f"y_prob has {P.shape[1]} columns for {len(names)} classes; pass "
-                "classes with one label for each column."
-            )
-        unknown = labels[~np.isin(labels, names)]
-        if unknown.size:
-            raise ValueError(
-                f"y_true holds {unknown[0]!r}, which is none of classes={names.tolist()}."
-            )
+        labels, P, names = _by_class(y_true, y_prob, classes)
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight")
         options: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "confidence": confidence}
         displays = [

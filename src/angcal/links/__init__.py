@@ -49,6 +49,10 @@ def as_link(obj: object) -> Link:
     Link
         With scale 1 and offset 0 where `obj` was a name or a function.
 
+    See Also
+    --------
+    Link : What every link can do.
+
     Examples
     --------
     >>> import numpy as np

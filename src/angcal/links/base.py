@@ -28,11 +28,21 @@ class Link(ABC):
     offset : float, default=0.0
         Intercept: finite.
 
+    See Also
+    --------
+    Logit, Probit, ComplementaryLogLog, Cauchit, ClippedLinear, CallableLink : Its families.
+
     Notes
     -----
     A family defines `base`, `base_derivative` and their Gaussian expectations on
     one-dimensional arrays with positive spread (`_smooth_base`, `_smooth_base_derivative`);
     scale, offset, broadcasting and the limit sd = 0 are handled here, once.
+
+    Examples
+    --------
+    >>> from angcal.links import Probit
+    >>> Probit(scale=2.0).smooth(0.0, 1.0)
+    array(0.5)
     """
 
     scale: float = 1.0
@@ -144,7 +154,8 @@ class Link(ABC):
         ndarray
             Probabilities in [0, 1], absolute error below 1e-10 (usually 1e-14).
         """
-        return np.clip(self._smoothed(self._smooth_base, self.base, mean, sd), 0.0, 1.0)
+        smoothed = self._smoothed(self._smooth_base, self.base, mean, sd)
+        return np.asarray(np.clip(smoothed, 0.0, 1.0))
 
     def smooth_derivative(self, mean: ArrayLike, sd: ArrayLike) -> Floats:
         """∂/∂mean E σ(mean + sd·Z) = E σ'(mean + sd·Z), Z ~ N(0, 1).
@@ -159,9 +170,8 @@ class Link(ABC):
         ndarray
             Slopes of the smoothed link with respect to `mean`.
         """
-        return self.scale * self._smoothed(
-            self._smooth_base_derivative, self.base_derivative, mean, sd
-        )
+        slope = self._smoothed(self._smooth_base_derivative, self.base_derivative, mean, sd)
+        return np.asarray(self.scale * slope)
 
     def jet(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
         """F, F′ and F″ of F(m) = E base(m + τZ): for likelihoods, good to 1e-7.

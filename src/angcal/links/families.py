@@ -84,6 +84,15 @@ class Logit(DistributionLink):
     Smoothed by trapezoidal sums, absolute error about 1e-15; small probabilities keep their
     relative accuracy.
 
+    Parameters
+    ----------
+    scale, offset : float, default=1.0 and 0.0
+        As in `Link`.
+
+    See Also
+    --------
+    Link : What every link can do.
+
     Examples
     --------
     >>> link = Logit(scale=2.0)
@@ -124,6 +133,15 @@ class ComplementaryLogLog(DistributionLink):
     Smoothed by trapezoidal sums, absolute error about 1e-15 (probabilities below 1e-12 keep
     few digits where scale·sd > 1).
 
+    Parameters
+    ----------
+    scale, offset : float, default=1.0 and 0.0
+        As in `Link`.
+
+    See Also
+    --------
+    Link : What every link can do.
+
     Examples
     --------
     >>> round(float(ComplementaryLogLog().smooth(0.0, 1.0)), 6)
@@ -147,6 +165,15 @@ class ComplementaryLogLog(DistributionLink):
 @dataclass(frozen=True)
 class Probit(Link):
     """base(t) = Φ(t), hence E base(m + τZ) = Φ(m/√(1 + τ²)).
+
+    Parameters
+    ----------
+    scale, offset : float, default=1.0 and 0.0
+        As in `Link`.
+
+    See Also
+    --------
+    Link : What every link can do.
 
     Examples
     --------
@@ -183,6 +210,15 @@ class Cauchit(Link):
     below the real axis, where the singularity stays away however large τ is. One rule
     serves every m and τ, absolute error about 1e-15. The derivative is Voigt's profile.
 
+    Parameters
+    ----------
+    scale, offset : float, default=1.0 and 0.0
+        As in `Link`.
+
+    See Also
+    --------
+    Link : What every link can do.
+
     Examples
     --------
     >>> round(float(Cauchit().smooth(1.0, 1.0)), 6)
@@ -218,6 +254,15 @@ class ClippedLinear(Link):
     """base(t) = min(max(t, 0), 1), hence E base(m + τZ) = R(m) − R(m − 1).
 
     R(m) = E max(m + τZ, 0) = mΦ(m/τ) + τφ(m/τ). Absolute error about 1e-16·max(1, τ).
+
+    Parameters
+    ----------
+    scale, offset : float, default=1.0 and 0.0
+        As in `Link`.
+
+    See Also
+    --------
+    Link : What every link can do.
 
     Examples
     --------
@@ -268,6 +313,10 @@ class CallableLink(Link):
         jumps are found by bisection, only at more cost.
     scale, offset : float, default=1.0 and 0.0
         As in `Link`.
+
+    See Also
+    --------
+    Link : What every link can do.
 
     Notes
     -----

@@ -37,6 +37,15 @@ class SeveralLink:
         K.
     n_outputs : int
         L, the number of classes.
+
+    See Also
+    --------
+    Softmax, TwoLayer, AdditiveIndex, InteractionIndex, CallableSeveral : Its kinds.
+
+    Examples
+    --------
+    >>> Softmax(3)([[0.0, 0.0, 0.0]]).round(2)
+    array([[0.33, 0.33, 0.33]])
     """
 
     n_indices: int
@@ -94,6 +103,10 @@ class Softmax(SeveralLink):
     covariance : array-like of shape (K, K), optional
         Cov(G) of the indices. A softmax with it is wholly known; without it, only its form is.
 
+    See Also
+    --------
+    SeveralLink : What every such link can do.
+
     Examples
     --------
     >>> Softmax(2)([[0.0, 0.0]])
@@ -135,6 +148,10 @@ class OneVsRest(SeveralLink):
     n_classes : int
         K.
 
+    See Also
+    --------
+    Softmax : The link of a joint fit.
+
     Examples
     --------
     >>> OneVsRest(2)([[0.0, 0.0]])
@@ -148,15 +165,11 @@ class OneVsRest(SeveralLink):
         """K."""
         return self.n_classes
 
-    @property
-    def n_outputs(self) -> int:  # type: ignore[override]
-        """K."""
-        return self.n_classes
+    n_outputs = n_indices
 
-    def __call__(self, indices: ArrayLike) -> Floats:
-        """Probabilities of the K classes."""
+    def _evaluate(self, u: Floats) -> Floats:
         # log σ, so that scores that all are far below zero still have shares.
-        return softmax(log_expit(self._checked(indices)), axis=1)
+        return softmax(log_expit(u), axis=1)
 
 
 def as_covariance(matrix: ArrayLike, size: int, name: str = "covariance") -> Floats:
@@ -183,6 +196,10 @@ class TwoLayer(SeveralLink):
         a.
     inner : Link, default=Logit()
         σ.
+
+    See Also
+    --------
+    SeveralLink : What every such link can do.
 
     Examples
     --------
@@ -220,6 +237,10 @@ class AdditiveIndex(SeveralLink):
     parts : sequence of callables
         f_k, each of an array.
 
+    See Also
+    --------
+    SeveralLink : What every such link can do.
+
     Examples
     --------
     >>> AdditiveIndex([lambda u: 0.25, lambda u: 0.5 * (u > 0)])([[0.0, 1.0]])
@@ -253,6 +274,10 @@ class InteractionIndex(AdditiveIndex):
         f_k.
     pairs : mapping from (int, int) to callable
         h_kl at the key (k, l), each of two arrays.
+
+    See Also
+    --------
+    SeveralLink : What every such link can do.
 
     Examples
     --------
@@ -291,6 +316,10 @@ class CallableSeveral(SeveralLink):
         K.
     n_outputs : int, default=2
         L.
+
+    See Also
+    --------
+    SeveralLink : What every such link can do.
 
     Examples
     --------

@@ -421,6 +421,15 @@ class ReliabilityCurve:
         Total weight.
     lower, upper : ndarray
         Consistency band: the range of `observed` if the predictor were calibrated.
+
+    See Also
+    --------
+    reliability_curve : Computes it.
+
+    Examples
+    --------
+    >>> reliability_curve([0, 1], [0.2, 0.7], n_bins=2).observed
+    array([0., 1.])
     """
 
     mean_predicted: Floats

@@ -208,6 +208,11 @@ class ScoreDecomposition:
     See Also
     --------
     brier_decomposition : Computes it.
+
+    Examples
+    --------
+    >>> brier_decomposition([0, 1], [0.5, 0.5]).score
+    0.25
     """
 
     miscalibration: float
@@ -389,6 +394,11 @@ class ProbabilityDivergence:
     See Also
     --------
     true_probability_divergence : Computes it.
+
+    Examples
+    --------
+    >>> true_probability_divergence([[0.5, 0.5]], [[0.75, 0.25]]).brier
+    0.0625
     """
 
     kl: float

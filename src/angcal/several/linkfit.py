@@ -29,10 +29,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from angcal._typing import Floats
+from angcal.leverages.blocks import left_out
 from angcal.link_posterior import BELIEF
 from angcal.losses import softmax_curvatures
 from angcal.several.angles import Whitened, fitting_rule
-from angcal.several.block_hessian import left_out
 from angcal.several.integration import BLOCK_ENTRIES
 from angcal.several.likelihood import SmoothedLikelihood
 

@@ -19,6 +19,10 @@ class Covariance(ABC):
     ``variance=None`` stands for 1/d, which keeps ‖x‖² of order one as d grows. A subclass says
     what C does in ``_apply``, ``_solve``, ``_color`` and ``_load``.
 
+    See Also
+    --------
+    IdentityCovariance, AutoregressiveCovariance, SpikedCovariance, GivenCovariance : Its kinds.
+
     Examples
     --------
     >>> issubclass(IdentityCovariance, Covariance)
@@ -149,6 +153,10 @@ class IdentityCovariance(Covariance):
     variance : float, optional
         The factor in front; 1/d when None.
 
+    See Also
+    --------
+    Covariance : What every covariance can do.
+
     Examples
     --------
     >>> IdentityCovariance(4).norm(np.ones(4))
@@ -184,6 +192,10 @@ class AutoregressiveCovariance(Covariance):
     variance : float, optional
         The factor in front; 1/d when None.
 
+    See Also
+    --------
+    Covariance : What every covariance can do.
+
     Examples
     --------
     >>> AutoregressiveCovariance(2, rho=0.5, variance=1.0).matrix()
@@ -213,7 +225,7 @@ class AutoregressiveCovariance(Covariance):
         out = (1 + self.rho**2) * v
         out[1:] -= self.rho * v[:-1]
         out[:-1] -= self.rho * v[1:]
-        # An end has one neighbour only, so its diagonal entry is 1; when d = 1 the one entry
+        # An end has one neighbor only, so its diagonal entry is 1; when d = 1 the one entry
         # is both ends.
         out[0] -= self.rho**2 * v[0]
         out[-1] -= self.rho**2 * v[-1]
@@ -248,6 +260,10 @@ class SpikedCovariance(Covariance):
         The factor in front; 1/d when None.
     random_state : int, Generator or None
         Draws the directions.
+
+    See Also
+    --------
+    Covariance : What every covariance can do.
 
     Examples
     --------
@@ -304,6 +320,10 @@ class GivenCovariance(Covariance):
     root : {"cholesky", "symmetric"}, default="cholesky"
         L that colors white rows; "symmetric" is Σ^½. Gaussian rows have the same law either way,
         others do not.
+
+    See Also
+    --------
+    Covariance : What every covariance can do.
 
     Examples
     --------

@@ -287,6 +287,20 @@ def row_law(
     return {"covariance": covariance, "design": design, "degrees": degrees, "mean": center}
 
 
+def _unit_weights(
+    weights: ArrayLike | None,
+    n_nonzero: int | None,
+    covariance: Covariance,
+    rng: np.random.Generator,
+) -> Floats:
+    """Given or drawn weights, divided by their norm ‖w‖_Σ."""
+    direction = draw_weights(weights, n_nonzero, covariance.d, rng)
+    norm = covariance.norm(direction)
+    if norm == 0.0:
+        raise ValueError("weights must not all be zero; leave it None to draw them")
+    return direction / norm
+
+
 def simulate(
     n: int,
     d: int | None = None,
@@ -309,13 +323,11 @@ def simulate(
     link : Link, str or callable
         σ, as a Link or anything `as_link` takes.
     covariance : Covariance or str, optional
-        Σ: a Covariance object, ``"ar"`` or None for 0.5^|k−l|/d, ``"identity"`` for I/d.
-    design : str, default="gaussian"
-        ``"gaussian"``; ``"rademacher"``, ``"uniform"`` or ``"student"`` for independent entries
-        of that law and unit variance; ``"elliptical"`` for Gaussian rows times a radius r,
-        r² = (degrees − 2)/χ² with E r² = 1.
-    degrees : float, default=5.0
-        Degrees of freedom of the student entries or of the elliptical radius.
+        Σ: a Covariance object, "ar" or None for 0.5^|k−l|/d, "identity" for I/d.
+    design, degrees : str and float, default="gaussian" and 5.0
+        "gaussian"; "rademacher", "uniform" or "student" for independent entries of that law and
+        unit variance; "elliptical" for Gaussian rows times a radius r, r² = (degrees − 2)/χ² with
+        E r² = 1. The degrees of freedom are those of the student entries or of the radius.
     weights : array-like of shape (d,), optional
         The direction of w*; N(0, I) when None. Normalized to ‖w*‖_Σ = 1 either way.
     n_nonzero : int, optional
@@ -332,27 +344,20 @@ def simulate(
 
     See Also
     --------
-    simulate_several : More than one index, and any number of classes.
-    simulate_labels : Labels on given rows.
+    simulate_several, simulate_labels : Any number of classes; labels on given rows.
 
     Examples
     --------
-    >>> from angcal.links import Logit
-    >>> data = simulate(1000, 50, link=Logit(scale=3.0, offset=1.0), random_state=0)
+    >>> data = simulate(1000, 50, link="logit", random_state=0)
     >>> data.X.shape, abs(data.y.mean() - data.probability.mean()) < 0.06
     ((1000, 50), np.True_)
     """
     law = row_law(n, d, covariance, weights, design, degrees, mean)
     rng = np.random.default_rng(random_state)
-    direction = draw_weights(weights, n_nonzero, law["covariance"].d, rng)
-    norm = law["covariance"].norm(direction)
-    if norm == 0.0:
-        raise ValueError("weights must not all be zero; leave it None to draw them")
+    unit = _unit_weights(weights, n_nonzero, law["covariance"], rng)
     # The truth first, without rows: its own `sample` then draws them.
     none: Any = np.empty(0)
-    truth = Simulation(
-        none, none, direction / norm, as_link(link), signal=none, probability=none, **law
-    )
+    truth = Simulation(none, none, unit, as_link(link), signal=none, probability=none, **law)
     X, y, signal, probability = truth.sample(n, rng, return_truth=True)
     return replace(truth, X=X, y=y, signal=signal, probability=probability)
 

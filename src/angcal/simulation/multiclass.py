@@ -225,19 +225,17 @@ def simulate_several(
     n, d : int
         Rows and columns; ``d`` may be left to ``covariance`` or ``weights``.
     link : SeveralLink, str or callable, default="softmax"
-        g: ``"softmax"``, a link of `angcal.links.multiclass`, or a function from (n, K) indices to
+        g: "softmax", a link of `angcal.links.multiclass`, or a function from (n, K) indices to
         (n, L) class probabilities or to (n,) probabilities of class 1.
     n_indices : int, optional
         K; may be left to ``weights`` or to a link that knows it.
     weights : array-like of shape (K, d), optional
         W*; drawn when None, each row from N(0, I).
     signal : float or array-like of shape (K,), optional
-        ‖w*_k‖_Σ, one number or one for each index. None leaves given weights as they are and
-        scales drawn ones to one.
+        ‖w*_k‖_Σ. None leaves given weights as they are and scales drawn ones to one.
     index_correlation : float or array-like of shape (K, K), optional
-        Correlation of the indices, for drawn weights: one number for all pairs, or a matrix,
-        singular ones included. It then holds exactly, not only on average. None leaves the rows
-        as drawn, with correlations of order d^-½.
+        Correlation of the indices of drawn weights, exact: one number for all pairs, or a matrix,
+        possibly singular. None leaves the rows as drawn, with correlations of order d^-½.
     covariance, design, degrees, mean, random_state : optional
         As in `simulate`.
 
@@ -252,24 +250,19 @@ def simulate_several(
 
     Examples
     --------
-    >>> from angcal.links.multiclass import TwoLayer
-    >>> data = simulate_several(1000, 50, link=TwoLayer((0.7, 0.3)), signal=2.0, random_state=0)
+    >>> data = simulate_several(1000, 50, n_indices=3, signal=2.0, random_state=0)
     >>> data.X.shape, data.weights.shape, data.probability.shape
-    ((1000, 50), (2, 50), (1000, 2))
-    >>> np.sqrt(np.diag(data.index_covariance)).round(12)
-    array([2., 2.])
+    ((1000, 50), (3, 50), (1000, 3))
     """
     given = None if weights is None else _rows("weights", weights)
     law = row_law(n, d, covariance, given, design, degrees, mean)
-    K = _count_indices(link, given, n_indices)
-    rng = np.random.default_rng(random_state)
-    truth = _truth(given, K, signal, index_correlation, law["covariance"], rng)
+    K, rng = _count_indices(link, given, n_indices), np.random.default_rng(random_state)
+    W = _truth(given, K, signal, index_correlation, law["covariance"], rng)
+    g = _as_multiclass_link(link, K)
     # Without rows at first: its own `fresh` then draws them.
     none: Any = np.empty(0)
-    simulation = SeveralSimulation(
-        none, none, truth, _as_multiclass_link(link, K), indices=none, probability=none, **law
-    )
-    return simulation.fresh(n, rng)
+    truth = SeveralSimulation(none, none, W, g, indices=none, probability=none, **law)
+    return truth.fresh(n, rng)
 
 
 # --- The truth -------------------------------------------------------------------------------
