@@ -143,8 +143,7 @@ class Method:
         if not self.package:
             return ""
         # What a package has to say about its own dependencies is no concern of a comparison.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 import_module(self.package)
             except ImportError as error:

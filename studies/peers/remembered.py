@@ -43,8 +43,7 @@ class Watched:
 def watched(work: Callable[[], Any]) -> Watched:
     """Do the work, silently; the filters of warnings are afterwards what they were."""
     # A peer switches all warnings off as it runs; that must not outlive it.
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         start = time.process_time()
         value = work()
         seconds = time.process_time() - start

@@ -2,78 +2,63 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from angcal.files import write_text
 from studies import RESULTS as FOLDER
+from studies.engine.tables import fill, markdown, mean_text, with_minus
 
 RESULTS = FOLDER / "side_by_side" / "results.csv"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "side_by_side.md"
 OURS = "angcal"
-MARKS = re.compile(r"(<!-- table: side-by-side -->\n).*?(<!-- end -->)", flags=re.DOTALL)
-
-Records = list[dict[str, str]]
-
-
-def mean_and_error(values: list[float]) -> tuple[float, float]:
-    array = np.asarray(values)
-    return float(array.mean()), float(array.std(ddof=1) / np.sqrt(len(array)))
+HEADER = (
+    *("", "lines", "fits", "labels withheld", "seconds", "ECE", "log-loss"),
+    "log-loss over angcal's",
+)
 
 
-def column(records: Records, contender: str, name: str) -> list[float]:
-    return [float(record[name]) for record in records if record["contender"] == contender]
+def table(rows: pd.DataFrame) -> str:
+    """One line per contender, in the order of the file; the best of each column in bold."""
+    groups = rows.groupby("contender", sort=False)
+    best = groups[["ece", "log_loss"]].mean().min()
+    ours = groups.get_group(OURS)["log_loss"].to_numpy()
 
+    def cell(values: pd.Series) -> str:
+        text = mean_text(values, 3)
+        return f"**{text}**" if np.isclose(values.mean(), best[values.name], rtol=1e-12) else text
 
-def cell(values: list[float], best: float) -> str:
-    mean, error = mean_and_error(values)
-    text = f"{mean:.3f} ± {error:.3f}"
-    return f"**{text}**" if mean == best else text
+    def gap(values: pd.Series) -> str:
+        text = mean_text(values.to_numpy() - ours, 3)
+        return with_minus(text) if text.startswith("−") else f"+{text}"
 
-
-def table(records: Records) -> str:
-    """One line per contender, in the order of the file."""
-    contenders = list(dict.fromkeys(record["contender"] for record in records))
-    best = {
-        name: min(float(np.mean(column(records, contender, name))) for contender in contenders)
-        for name in ("ece", "log_loss")
-    }
     lines = [
-        "| | lines | fits | labels withheld | seconds | ECE | log-loss | log-loss over angcal's |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    ours = np.asarray(column(records, OURS, "log_loss"))
-    for contender in contenders:
-        first = next(record for record in records if record["contender"] == contender)
-        losses = column(records, contender, "log_loss")
-        mean, error = mean_and_error(list(np.asarray(losses) - ours))
-        gap = "—" if contender == OURS else f"{mean:+.3f} ± {error:.3f}".replace("-", "−")
-        seconds = float(np.median(column(records, contender, "seconds")))
-        lines.append(
-            f"| {contender} | {first['lines']} | {first['fits']} | "
-            f"{first['withheld']} of {first['labels']} | {seconds:.3f} | "
-            f"{cell(column(records, contender, 'ece'), best['ece'])} | "
-            f"{cell(losses, best['log_loss'])} | {gap} |"
+        (
+            str(contender),
+            *(str(group[name].iloc[0]) for name in ("lines", "fits")),
+            f"{group['withheld'].iloc[0]} of {group['labels'].iloc[0]}",
+            f"{group['seconds'].median():.3f}",
+            cell(group["ece"]),
+            cell(group["log_loss"]),
+            "—" if contender == OURS else gap(group["log_loss"]),
         )
-    return "\n".join(lines)
+        for contender, group in groups
+    ]
+    return markdown(HEADER, lines)
 
 
-def tables(records: Records) -> str:
-    tasks = list(dict.fromkeys(record["task"] for record in records))
+def tables(rows: pd.DataFrame) -> str:
+    """A table for each task."""
     parts = [
-        f"## {task[0].upper()}{task[1:]}\n\n"
-        + table([record for record in records if record["task"] == task])
-        for task in tasks
+        f"## {task[0].upper()}{task[1:]}\n\n{table(group)}"
+        for task, group in rows.groupby("task", sort=False)
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def write_page(results: Path = RESULTS, page: Path = PAGE) -> None:
     """Put the tables into the page."""
-    with results.open(newline="") as file:
-        records = list(csv.DictReader(file))
-    filled = MARKS.sub(lambda match: match[1] + tables(records) + match[2], page.read_text())
-    write_text(page, filled)
+    rows = pd.read_csv(results)
+    write_text(page, fill(page.read_text(encoding="utf-8"), lambda name: tables(rows)))

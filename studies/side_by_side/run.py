@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import argparse
 import ast
-import csv
 import functools
-import io
 import sys
 import time
 import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ from threadpoolctl import threadpool_limits
 
 from angcal.files import write_text
 from angcal.metrics import expected_calibration_error, log_loss
+from studies.engine.store import as_csv
 from studies.side_by_side.page import RESULTS, write_page
 from studies.side_by_side.tasks import TASKS, Split
 
@@ -151,9 +150,8 @@ def execute(contender: str, split: Split) -> tuple[dict[str, Any], float, Watch]
     watch = Watch(n_features=split.X_new.shape[1], n_new=len(split.X_new))
     sys.modules["task"] = stand_in
     try:
-        with watching(watch), warnings.catch_warnings():
+        with watching(watch), warnings.catch_warnings(action="ignore"):
             # What a package says of its own dependencies is not part of the comparison.
-            warnings.simplefilter("ignore")
             start = time.process_time()
             exec(code, names)
             seconds = time.process_time() - start
@@ -200,11 +198,7 @@ def run_task(task: str, splits: int) -> Iterator[Row]:
 
 
 def write_rows(rows: list[Row], path: Path) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [column.name for column in fields(Row)])
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    write_text(path, text.getvalue())
+    write_text(path, as_csv([asdict(row) for row in rows]))
 
 
 def main() -> None:

@@ -1,14 +1,13 @@
-"""Fill a page: what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` is replaced."""
+"""What docs/speed.md shows of a run: tables, pictures and the bars that were missed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from studies.engine.tables import fill
 from studies.speed.tables import TABLES, table
 
-BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 MISSED = "**missed**"
 # Tables that hold a verdict on a bar.
 JUDGED = ("bars", "draws", "predict", "memory", "growth", "path", "gpu")
@@ -65,7 +64,7 @@ def block(name: str, folder: Path) -> str:
 
 def filled(page: str, folder: Path) -> str:
     """The page with every block replaced by what it names."""
-    return BLOCK.sub(lambda found: f"{found[1]}{block(found[2], folder)}{found[4]}", page)
+    return fill(page, lambda name: block(name, folder))
 
 
 def all_tables(folder: Path) -> str:

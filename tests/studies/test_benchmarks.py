@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from studies.engine.tables import BLOCK
 from studies.speed import cases, floor, memory, page, plot, run, tables
 from studies.speed.accuracy import curve_standard_error, expected_log_loss
 from studies.speed.cases import FULL, QUICK, Case, make
@@ -105,7 +106,7 @@ def test_pictures_and_page_are_made(results, tmp_path):
 
 def test_every_block_of_the_page_can_be_filled_and_every_table_has_a_place():
     text = (ROOT / "docs" / "speed.md").read_text()
-    names = [found[1] for found in page.BLOCK.findall(text)]
+    names = [found[1] for found in BLOCK.findall(text)]
     assert len(names) == len(set(names))
     assert set(names) == {*tables.TABLES, *page.PICTURES, "losses"}
 
