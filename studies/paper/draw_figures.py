@@ -10,14 +10,7 @@ import pandas as pd
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.engine.tables import (
-    HEADER,
-    exact_interval,
-    markdown,
-    mean_text,
-    rmse_text,
-    yes_or_no,
-)
+from studies.engine.tables import HEADER, exact_interval, markdown, mean_text, rmse_text, yes_or_no
 from studies.paper.draws import DRAWS, Settings
 from studies.paper.setting import PROBIT_UNIT
 

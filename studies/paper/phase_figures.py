@@ -28,11 +28,7 @@ CV, CV_SINGLE = "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=Fals
 PEERS = {"uncalibrated": "U", "Platt 100": "P", "Platt 100 of n": "S", CV: "C", CV_SINGLE: "E"}
 CONTENDERS: dict[str, dict[str, str]] = {
     "known link": {"angular, observable": "O", "angular, leave-one-out": "L", **PEERS},
-    "unknown link": {
-        "unknown link, observable": "O",
-        "unknown link, leave-one-out": "L",
-        **PEERS,
-    },
+    "unknown link": {"unknown link, observable": "O", "unknown link, leave-one-out": "L", **PEERS},
 }
 PANELS = (
     "uncalibrated",

@@ -11,12 +11,7 @@ from matplotlib.figure import Figure
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, TICKS, new_figure
-from studies.engine.tables import (
-    NOTHING,
-    markdown,
-    mean_text,
-    rmse_and_error,
-)
+from studies.engine.tables import NOTHING, markdown, mean_text, rmse_and_error
 from studies.paper.semireal import (
     AS_MANY,
     AUTO,

@@ -50,11 +50,7 @@ MEAN, LARGEST = ("mean_error", "mean size of Δ"), ("largest_error", "largest si
 DISTANCE = ("distance", "mean squared distance to the optimum")
 ERROR_TICKS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 MULTIPLES = ("uncalibrated", "Platt 100", "Platt 20000", *ESTIMATED[:2], UNKNOWN)
-SIZE_LOOKS: dict[str, Any] = {
-    **LOOKS,
-    "angular, both": STYLES[6],
-    UNKNOWN: STYLES[4],
-}
+SIZE_LOOKS: dict[str, Any] = {**LOOKS, "angular, both": STYLES[6], UNKNOWN: STYLES[4]}
 LOSS_NAMES = {
     "squared": "squared, $t^2/2$",
     "kl": r"Kullback–Leibler, $t\,\log t$",

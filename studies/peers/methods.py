@@ -70,10 +70,7 @@ class Training:
     def parts(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Numbers of the rows for the model, and of the quarter that is held out."""
         return train_test_split(
-            np.arange(len(self.y)),
-            test_size=HOLDOUT_SHARE,
-            stratify=self.y,
-            random_state=self.seed,
+            np.arange(len(self.y)), test_size=HOLDOUT_SHARE, stratify=self.y, random_state=self.seed
         )
 
     def reduced_model(self, base: Base) -> Any:

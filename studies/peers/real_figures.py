@@ -13,14 +13,7 @@ from matplotlib.lines import Line2D
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.peers.compare import (
-    by_method,
-    cell_means,
-    dataset_ranks,
-    everywhere,
-    joined,
-    ranking,
-)
+from studies.peers.compare import by_method, cell_means, dataset_ranks, everywhere, joined, ranking
 from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import REAL, RealSettings

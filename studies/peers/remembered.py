@@ -22,13 +22,7 @@ from angcal.calibration import AngleWarning
 from angcal.estimators import OptimalityWarning, RepeatedRowsWarning
 
 # A solver that did not get there, or an estimate that doubts itself; not what is deprecated.
-COUNTED = (
-    AngleWarning,
-    ConvergenceWarning,
-    OptimalityWarning,
-    RepeatedRowsWarning,
-    RuntimeWarning,
-)
+COUNTED = (AngleWarning, ConvergenceWarning, OptimalityWarning, RepeatedRowsWarning, RuntimeWarning)
 
 
 @dataclass(frozen=True, eq=False)

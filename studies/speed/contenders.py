@@ -97,8 +97,7 @@ def _searches(case: Case, largest: int) -> bool:
 CONTENDERS = (
     Contender(BASE, lambda p: logistic(p.case)),
     Contender(
-        BASE_AT_REST,
-        lambda p: LogisticAtRest(C=p.case.C, tol=p.case.tol, max_iter=MOST_ITERATIONS),
+        BASE_AT_REST, lambda p: LogisticAtRest(C=p.case.C, tol=p.case.tol, max_iter=MOST_ITERATIONS)
     ),
     Contender(OURS, angular),
     Contender(OUR_PART, _our_part),
@@ -115,9 +114,7 @@ CONTENDERS = (
     ),
     Contender("newton-cholesky", lambda p: logistic(p.case, "newton-cholesky"), _small_hessian),
     Contender(
-        "angular newton-cholesky",
-        lambda p: angular(p, solver="newton-cholesky"),
-        _small_hessian,
+        "angular newton-cholesky", lambda p: angular(p, solver="newton-cholesky"), _small_hessian
     ),
     Contender(
         "LogisticRegressionCV",

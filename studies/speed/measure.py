@@ -15,12 +15,7 @@ import numpy as np
 from angcal import Logistic, Ridge
 from angcal.fitting import LinearFit
 from studies.speed.cases import Problem
-from studies.speed.contenders import (
-    Contender,
-    LinearPart,
-    linear_parts,
-    positive_probability,
-)
+from studies.speed.contenders import Contender, LinearPart, linear_parts, positive_probability
 
 Row = dict[str, Any]
 Result = TypeVar("Result")

@@ -17,14 +17,7 @@ from angcal.files import write_text
 from studies.engine.figures import save_figure
 from studies.speed.contenders import BASE, CROSS_FITTED, OUR_PART, OURS
 from studies.speed.page import all_tables, filled
-from studies.speed.tables import (
-    CROSS_FITTED_BAR,
-    FIT_BAR,
-    GROWTH_BAR,
-    growth_slopes,
-    load,
-    ratios,
-)
+from studies.speed.tables import CROSS_FITTED_BAR, FIT_BAR, GROWTH_BAR, growth_slopes, load, ratios
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "speed.md"
 # Drawn first and thus in the first colours; the others follow in the order measured.
