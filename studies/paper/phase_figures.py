@@ -305,7 +305,7 @@ def _confidence_line(ax: Axes, frames: Frames, settings: PhaseSettings) -> None:
     too_sure = np.sum(_grid(draws, settings) > 0.0, axis=0)
     edges = np.arange(len(too_sure) + 1) - 0.5
     for width, colour in ((3.6, "white"), (1.6, "black")):
-        ax.stairs(too_sure - 0.5, edges, baseline=None, color=colour, linewidth=width)
+        ax.stairs(too_sure - 0.5, edges, baseline=None, color=colour, lw=width)
 
 
 def draw_diagram(frames: Frames, settings: PhaseSettings) -> Figure:
@@ -351,7 +351,7 @@ def draw_winners(frames: Frames, settings: PhaseSettings) -> Figure:
 
 def _draw_win(ax: Axes, win: Win, mark: str, settings: PhaseSettings) -> None:
     x, y = settings.n_per_d.index(win.cell[0]), settings.ridges.index(win.cell[1])
-    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=FILLS[mark], ec="white", linewidth=0.8))
+    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=FILLS[mark], ec="white", lw=0.8))
     size, weight, colour = (9.5, "bold", "black") if win.clear else (7, "normal", "#222222")
     ax.text(x, y, mark, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
 
@@ -361,7 +361,7 @@ def _explain_letters(figure: Figure) -> None:
     handles = []
     for mark, fill in FILLS.items():
         names = " / ".join(dict.fromkeys(name for name, own in pairs if own == mark))
-        handles.append(Patch(fc=fill, ec="black", linewidth=0.5, label=f"{mark}: {names}"))
+        handles.append(Patch(fc=fill, ec="black", lw=0.5, label=f"{mark}: {names}"))
     figure.legend(
         handles=handles,
         loc="outside lower center",

@@ -220,8 +220,8 @@ def _draw_delta(ax: Axes, delta: pd.DataFrame, first: pd.DataFrame, method: str)
         one["error_labelled"][::2],
         color="black",
         marker="o",
-        markersize=3,
-        markerfacecolor="white",
+        ms=3,
+        mfc="white",
         ls="none",
         label="first draw, from labels",
     )
@@ -362,7 +362,7 @@ def _draw_loss(ax: Axes, excess: pd.DataFrame, offset: float, look: dict[str, An
     ax.errorbar(mean, rows[finite], xerr=bar, elinewidth=0.9, label=label, **look)
     edge = np.full(int((~finite).sum()), 0.98)
     transform = ax.get_yaxis_transform()
-    ax.plot(edge, rows[~finite], transform=transform, markerfacecolor="white", **look)
+    ax.plot(edge, rows[~finite], transform=transform, mfc="white", **look)
 
 
 CALIBRATION_ERROR = Result(
