@@ -1,18 +1,26 @@
-"""results.csv → the tables of docs/side_by_side.md, between the marks that the page has."""
+"""Put the tables of ``studies/results/side_by_side`` into docs/side_by_side.md.
+
+Run from anywhere, after ``python -m studies.side_by_side.run``.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from angcal.files import write_text
-from studies import RESULTS as FOLDER
-from studies.engine.tables import fill, markdown, mean_text, with_minus
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from studies import RESULTS as FOLDER  # noqa: E402
+from studies.engine.tables import fill, markdown, mean_text, with_minus  # noqa: E402
 
 RESULTS = FOLDER / "side_by_side" / "results.csv"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "side_by_side.md"
+PAGE = ROOT / "docs" / "side_by_side.md"
 OURS = "angcal"
 HEADER = (
     *("", "lines", "fits", "labels withheld", "seconds", "ECE", "log-loss"),
@@ -62,3 +70,7 @@ def write_page(results: Path = RESULTS, page: Path = PAGE) -> None:
     """Put the tables into the page."""
     rows = pd.read_csv(results)
     write_text(page, fill(page.read_text(encoding="utf-8"), lambda name: tables(rows)))
+
+
+if __name__ == "__main__":
+    write_page()
