@@ -5,9 +5,9 @@
     python -m studies.side_by_side.run --splits 2  # a look; writes nothing
 
 ``docs/fill_side_by_side.py`` makes the page. Each file in ``docs/snippets`` is run as it stands, on
-the arrays of a task. Fits of the features are counted by watching ``LogisticRegression``; the labels
-that a package withholds are those that the models behind its predictions have not seen. Seconds are
-of this process, imports apart: every snippet runs once before.
+the arrays of a task. Fits of the features are counted by watching ``LogisticRegression``; the
+labels that a package withholds are those that the models behind its predictions have not seen.
+Seconds are of this process, imports apart: every snippet runs once before.
 """
 
 from __future__ import annotations
