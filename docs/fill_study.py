@@ -1,12 +1,11 @@
 """Put the tables of ``studies/results`` into the pages that show them.
 
 Run from anywhere after ``python -m studies``: ``python docs/fill_study.py``. A page holds a table
-between ``<!-- result: NAME -->`` and ``<!-- end -->``; everything else is left alone.
+between ``<!-- table: NAME -->`` and ``<!-- end -->``; everything else is left alone.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from studies import RESULTS  # noqa: E402
+from studies.engine.tables import fill  # noqa: E402
 
 # Each page, and where its summaries are looked for.
 PAGES: dict[str, tuple[str, ...]] = {
@@ -27,18 +27,16 @@ PAGES: dict[str, tuple[str, ...]] = {
     "research.md": ("curves",),
 }
 OVERALL = "tables-overall.md"
-BLOCK = re.compile(r"(<!-- result: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def filled(page: str, *folders: Path) -> str:
     """The page with every block replaced by the summary of that name, from the first folder."""
 
-    def block(found: re.Match[str]) -> str:
-        places = [folder / f"{found[2]}.md" for folder in folders]
-        summary = next(path for path in places if path.exists()).read_text(encoding="utf-8")
-        return f"{found[1]}{summary}{found[4]}"
+    def block(name: str) -> str:
+        places = [folder / f"{name}.md" for folder in folders]
+        return next(path for path in places if path.exists()).read_text(encoding="utf-8")
 
-    return BLOCK.sub(block, page)
+    return fill(page, block)
 
 
 def write_overall(folder: Path) -> None:

@@ -238,7 +238,7 @@ def test_pages_load_nothing_from_the_network(site):
 
 
 def test_the_side_by_side_page_is_what_its_rows_give(tmp_path):
-    page_module = import_module("studies.side_by_side.page")
+    page_module = import_module("fill_side_by_side")
     copy = tmp_path / "side_by_side.md"
     copy.write_text((DOCS / "side_by_side.md").read_text())
     page_module.write_page(page=copy)
@@ -248,7 +248,7 @@ def test_the_side_by_side_page_is_what_its_rows_give(tmp_path):
 
 @pytest.mark.parametrize("snippet", ["uncalibrated", "with_angcal", "with_angcal_tuned"])
 def test_our_snippets_of_the_comparison_run(snippet, monkeypatch):
-    folder = ROOT / "studies" / "side_by_side" / "snippets"
+    folder = ROOT / "docs" / "snippets"
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "task", raising=False)
     names = runpy.run_path(str(folder / f"{snippet}.py"))

@@ -12,8 +12,6 @@ it.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import sys
 from pathlib import Path
@@ -40,6 +38,9 @@ from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.simulation import simulate, simulate_labels
 from studies import RESULTS
+from studies.datasets.reading import read
+from studies.engine.store import as_csv
+from studies.engine.tables import markdown
 from studies.paper.setting import paper_inner_product, ridge_fit
 
 Draw = tuple[float, dict[str, Angle]]
@@ -90,11 +91,8 @@ def load(name: str) -> np.ndarray | None:
     path = Path(os.environ.get("ANGCAL_DATA", "")) / f"{name}.npz"
     if "ANGCAL_DATA" not in os.environ or not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as data:
-        if "X" in data:
-            return np.asarray(data["X"], dtype=float)
-        parts = (data["data"], data["indices"], data["indptr"])
-        return sparse.csr_array(parts, shape=tuple(data["shape"])).toarray()
+    rows = read(path, None).rows
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=float)
 
 
 def paper_angle(fit: LinearFit, inverse: Any, norm: float, sign: float) -> Angle:
@@ -169,14 +167,6 @@ def summarise(name: str, n: int, d: int, pool: int | None, draws: list) -> dict[
     return row
 
 
-def print_markdown(rows: list[dict[str, object]]) -> None:
-    """The table of docs/angle.md."""
-    print("|", " | ".join(name.replace("_", " ") for name in rows[0]), "|")
-    print("|" + "---|" * len(rows[0]))
-    for row in rows:
-        print("|", " | ".join(str(value) for value in row.values()), "|")
-
-
 def main() -> None:
     rows = []
     for design, n, d, pool, draws in SIMULATED:
@@ -193,12 +183,9 @@ def main() -> None:
         results = [real_draw(X, n, m, seed) for seed in range(draws)]
         rows.append(summarise(name, n, X.shape[1], m, results))
         print(*rows[-1].values(), sep="\t", flush=True)
-    print_markdown(rows)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(OUT, text.getvalue())
+    header = [name.replace("_", " ") for name in rows[0]]
+    print(markdown(header, [[str(value) for value in row.values()] for row in rows]))
+    write_text(OUT, as_csv(rows))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ docs/fill_study.py puts into docs/several.md. Finished designs are kept; ``--fre
 from __future__ import annotations
 
 import argparse
-import csv
 import time
-from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -21,7 +19,8 @@ from angcal.several import read_heads
 from angcal.several.angles import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
-from studies.engine.tables import markdown
+from studies.engine.store import as_csv, read_csv
+from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "angles"
 # n, d, K, standard deviation of an index, C, draws, bar on the relative error
@@ -73,19 +72,6 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     }
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def as_csv(rows: list[dict[str, str]]) -> str:
-    lines = [",".join(COLUMNS)]
-    lines += [",".join(str(row[name]) for name in COLUMNS) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
 def summary(rows: list[dict[str, str]]) -> str:
     """Markdown: one line for each design, and the slope in n at n = 3d."""
     lines, at_three = [], []
@@ -94,12 +80,10 @@ def summary(rows: list[dict[str, str]]) -> str:
         mine = [row for row in rows if tuple(row[name] for name in COLUMNS[:5]) == key]
         if not mine:
             continue
-
-        def mean(name: str, mine: list[dict[str, str]] = mine) -> tuple[float, float]:
-            values = np.array([float(row[name]) for row in mine])
-            return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-
-        stein, likely, z = mean("stein"), mean("likelihood"), mean("z")
+        stein, likely, z, seconds = (
+            mean_and_error([float(row[name]) for row in mine])
+            for name in ("stein", "likelihood", "z", "seconds")
+        )
         verdict = "" if bar is None else f"{bar:.2f} {'met' if likely[0] <= bar else 'missed'}"
         lines.append(
             (
@@ -107,12 +91,12 @@ def summary(rows: list[dict[str, str]]) -> str:
                 f"{signal:g}",
                 f"{C:g}",
                 f"{len(mine)}",
-                f"{stein[0]:.3f} ± {stein[1]:.3f}",
-                f"{likely[0]:.3f} ± {likely[1]:.3f}",
+                with_error(*stein, 3),
+                with_error(*likely, 3),
                 verdict,
                 f"{z[0]:.2f}",
                 mine[0]["side"],
-                f"{mean('seconds')[0]:.2g}",
+                f"{seconds[0]:.2g}",
             )
         )
         if n == 3 * d and signal == 3.0 and C == 0.1:
@@ -137,7 +121,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
     options = parser.parse_args()
     path = FOLDER / "several_angles.csv"
-    rows = [] if options.fresh else read_rows(path)
+    rows = [] if options.fresh else read_csv(path)
     done = {tuple(row[name] for name in COLUMNS[:6]) for row in rows}
     for n, d, K, signal, C, draws, _ in DESIGNS:
         for number in range(draws):

@@ -19,9 +19,8 @@ from scipy.io import loadmat
 from studies.datasets.fetching import alone, fetch
 from studies.datasets.homes import OpenML, WebFile
 from studies.datasets.openml import openml_rows
-from studies.datasets.reading import DatasetFileError
+from studies.datasets.reading import DatasetFileError, write_matrix, write_table
 from studies.datasets.spec import Dataset
-from studies.datasets.writing import write_matrix, write_table
 
 
 def cache_folder() -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from studies.datasets.fetching import fetch
-from studies.datasets.writing import zipped
+from studies.datasets.reading import zipped
 
 DESCRIPTION = "https://www.openml.org/api/v1/json/data/{}"
 

@@ -1,9 +1,12 @@
-"""A file as it lies on disk -> rows and labels: ``.npz`` matrices and ``.csv.gz`` tables."""
+"""Files on disk <-> rows and labels: ``.npz`` matrices and ``.csv.gz`` tables."""
 
 from __future__ import annotations
 
+import gzip
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from angcal._typing import Matrix
+from angcal.files import written
 
 MISSING_CELLS = ["?"]
 CSR_PARTS = {"data", "indices", "indptr", "shape"}
@@ -86,3 +90,31 @@ def _check_length(rows: Matrix, labels: NDArray[Any] | None) -> None:
         raise ValueError(f"X has shape {rows.shape}, not rows and columns")
     if labels is not None and labels.shape[:1] != (rows.shape[0],):
         raise ValueError(f"{rows.shape[0]} rows, but labels of shape {labels.shape}")
+
+
+@contextmanager
+def zipped(target: Path) -> Iterator[Any]:
+    """A file to write to that is never half there, compressed by gzip."""
+    with written(target) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
+        yield compressed
+
+
+def write_table(target: Path, text: str) -> None:
+    """``.csv.gz``."""
+    with zipped(target) as file:
+        file.write(text.encode("utf-8"))
+
+
+def write_matrix(target: Path, rows: Any, labels: Any) -> None:
+    """``.npz``: X or the parts of a CSR matrix, and y."""
+    labels = np.asarray(labels)
+    # Object arrays could be read again only by a format that may run code.
+    parts = {"y": labels.astype(str) if labels.dtype == object else labels}
+    if sparse.issparse(rows):
+        rows = sparse.csr_matrix(rows)
+        parts |= {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+        parts["shape"] = np.array(rows.shape)
+    else:
+        parts["X"] = np.asarray(rows, dtype=np.float64)
+    with written(target) as file:
+        np.savez_compressed(file, **parts)

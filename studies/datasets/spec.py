@@ -36,14 +36,7 @@ Standing = Literal["as published", "stand-in", "rebuilt", "subset", "loader only
 DatePart = Literal["year", "month", "weekday", "hour", "date", "time"]
 
 HOLDOUT = 500
-PRINTED = (
-    "uncalibrated",
-    "angular",
-    "platt_100",
-    "isotonic_100",
-    "platt_500",
-    "isotonic_500",
-)
+PRINTED = ("uncalibrated", "angular", "platt_100", "isotonic_100", "platt_500", "isotonic_500")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -43,6 +43,24 @@ def formatted(value: Cell) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.10g}"
     return str(value)
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A CSV file of rows; a column for every name in them, empty where a row has it not."""
+    text = io.StringIO()
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of such a file, as text; none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 class Store:

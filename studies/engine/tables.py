@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 NOTHING = "—"
 """Cell of a column that has nothing to say."""
 MOST_DECIMALS = 5
+BLOCK = re.compile(r"(<!-- table: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -23,6 +24,18 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         "| " + " | ".join(with_minus(cell).replace("|", "\\|") for cell in line) + " |"
         for line in lines
     )
+
+
+def fill(page: str, block: Callable[[str], str]) -> str:
+    """The page with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` replaced.
+
+    Parameters
+    ----------
+    page : str
+    block : callable
+        NAME to the new text, which ends with a line end.
+    """
+    return BLOCK.sub(lambda found: f"{found[1]}{block(found[2])}{found[4]}", page)
 
 
 def with_minus(text: str) -> str:

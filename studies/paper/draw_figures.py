@@ -10,14 +10,7 @@ import pandas as pd
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.engine.tables import (
-    HEADER,
-    exact_interval,
-    markdown,
-    mean_text,
-    rmse_text,
-    yes_or_no,
-)
+from studies.engine.tables import HEADER, exact_interval, markdown, mean_text, rmse_text, yes_or_no
 from studies.paper.draws import DRAWS, Settings
 from studies.paper.setting import PROBIT_UNIT
 
@@ -32,6 +25,8 @@ ESTIMATORS = {
     "inner_loo": "leave-one-out angle",
     "inner_auto": "both, weighed",
 }
+STAR = STYLES[1][0]
+PRINTED_MARK = {"marker": "*", "ms": 12, "ls": "none", "color": STAR, "mec": "black"}
 # A printed value is taken for a draw of the distribution unless it lies this far out in it.
 FAR_OUT = 0.01
 
@@ -124,23 +119,14 @@ def draw_inner(frames: Frames, settings: Settings) -> Any:
     draws = frames[""]
     figure = new_figure(FULL_WIDTH, 3.2)
     left, right = figure.subplots(1, 2)
-    left.plot(
-        draws.inner, draws.inner_paper, ".", color="0.6", markersize=2, rasterized=True, zorder=1
-    )
+    left.plot(draws.inner, draws.inner_paper, ".", color="0.6", ms=2, rasterized=True, zorder=1)
     ends = [
         draws[["inner", "inner_paper"]].min().min(),
         draws[["inner", "inner_paper"]].max().max(),
     ]
-    left.plot(ends, ends, color="black", linewidth=0.8, zorder=2)
+    left.plot(ends, ends, color="black", lw=0.8, zorder=2)
     left.plot(
-        PAPER_INNER,
-        PAPER_INNER_ESTIMATE,
-        "*",
-        color=STYLES[1][0],
-        markersize=12,
-        markeredgecolor="black",
-        label="printed in the paper",
-        zorder=3,
+        PAPER_INNER, PAPER_INNER_ESTIMATE, **PRINTED_MARK, label="printed in the paper", zorder=3
     )
     left.set(xlabel="true ⟨w*, ŵ⟩", ylabel="estimated (paper's formula, γ̂ corrected)")
     low, high = left.get_ylim()
@@ -162,11 +148,11 @@ def _errors(ax: Any, draws: pd.DataFrame) -> None:
     ):
         label = f"{name}: RMSE {np.sqrt((errors**2).mean()):.4f}"
         density, _ = np.histogram(errors, edges, density=True)
-        ax.stairs(density, edges, color=color, linestyle=dash, label=label)
+        ax.stairs(density, edges, color=color, ls=dash, label=label)
     gap = PAPER_INNER_ESTIMATE - PAPER_INNER
     top = ax.get_ylim()[1]
-    ax.vlines(0.0, 0.0, top, color="0.5", linewidth=0.8)
-    ax.plot(gap, 0.03 * top, "*", color=STYLES[1][0], markersize=12, markeredgecolor="black")
+    ax.vlines(0.0, 0.0, top, color="0.5", lw=0.8)
+    ax.plot(gap, 0.03 * top, **PRINTED_MARK)
     ax.set(xlabel="estimate − truth", ylabel="density", ylim=(0.0, 1.45 * top))
     ax.legend(loc="upper left", frameon=False)
 
@@ -237,20 +223,13 @@ def draw_platt(frames: Frames, settings: Settings) -> Any:
         (PAPER_A, PAPER_B, "*", "printed (Â, B̂)"),
         (PAPER_A_LIMIT, PAPER_B_LIMIT, "X", "printed (A*, B*)"),
     ):
-        left.plot(
-            x, y, marker, color=STYLES[1][0], markersize=11, markeredgecolor="black", label=name
-        )
+        left.plot(x, y, marker, color=STYLES[1][0], ms=11, mec="black", label=name)
     low, high = left.get_ylim()
     left.set(xlabel="slope A", ylabel="offset B", ylim=(low, high + 0.45 * (high - low)))
     left.legend(loc="upper left", frameon=False, ncols=2, markerscale=1.0)
     difference = draws.platt_a - draws.limit_a
     right.hist(
-        difference,
-        bins=bins_for(len(draws)),
-        color="0.8",
-        edgecolor="0.45",
-        linewidth=0.4,
-        density=True,
+        difference, bins=bins_for(len(draws)), color="0.8", edgecolor="0.45", lw=0.4, density=True
     )
     top = right.get_ylim()[1]
     right.vlines(
@@ -258,20 +237,11 @@ def draw_platt(frames: Frames, settings: Settings) -> Any:
         0.0,
         top,
         color="black",
-        linestyle="--",
-        linewidth=1,
+        ls="--",
+        lw=1,
         label="mean effect of the probit approximation",
     )
-    right.plot(
-        PAPER_A - PAPER_A_LIMIT,
-        0.03 * top,
-        "*",
-        color=STYLES[1][0],
-        markersize=12,
-        markeredgecolor="black",
-        linestyle="none",
-        label="printed in the paper",
-    )
+    right.plot(PAPER_A - PAPER_A_LIMIT, 0.03 * top, **PRINTED_MARK, label="printed in the paper")
     right.set(xlabel="Â − A*", ylabel="density", ylim=(0.0, 1.3 * top))
     right.legend(loc="upper right", frameon=False)
     letter((left, right))

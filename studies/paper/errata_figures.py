@@ -80,12 +80,7 @@ def summarise_pools(frames: Frames, settings: Any) -> str:
             "no: it fails where they hold" if harmed else "not refuted",
         ),
         *(
-            (
-                f"RMSE of ĉ, {label}, m = {ratio:g} d",
-                "—",
-                rmse_text(at[name]),
-                "—",
-            )
+            (f"RMSE of ĉ, {label}, m = {ratio:g} d", "—", rmse_text(at[name]), "—")
             for name, (label, _) in POOL_METHODS.items()
         ),
         (

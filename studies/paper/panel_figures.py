@@ -238,7 +238,7 @@ def draw_curves(
             color=color,
             ls=dash,
             marker=marker,
-            markersize=3.8,
+            ms=3.8,
             markevery=(8 + 11 * place, 55),
             lw=1.4 if place else 2.2,
             label=name,
@@ -305,7 +305,7 @@ def draw_reliability_panel(ax: Any, frames: Frames, link: str, platt: str) -> No
         style = {"color": color, "marker": marker, "markersize": 4.2, "clip_on": False, "zorder": 3}
         ax.plot(x, y, ls=dash, label=spelled(method), **style)
         if sparse.any():  # an unclipped line without points would have no place in the layout
-            ax.plot(x[sparse], y[sparse], ls="none", markerfacecolor="white", **style)
+            ax.plot(x[sparse], y[sparse], ls="none", mfc="white", **style)
     ax.set(xlim=(0, 1), ylim=(0, 1), xticks=TICKS, yticks=TICKS)
     ax.set(xlabel="Mean predicted probability", ylabel="Observed frequency")
     ax.set_aspect("equal", adjustable="box")

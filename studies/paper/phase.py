@@ -108,8 +108,7 @@ class Prediction:
 def counted(category: type[Warning]) -> Iterator[list[int]]:
     """Count the warnings of one category instead of showing them; others are passed on."""
     count = [0]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         yield count
     for entry in caught:
         if issubclass(entry.category, category):

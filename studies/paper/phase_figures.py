@@ -19,6 +19,7 @@ from matplotlib.patches import Patch, Rectangle
 from angcal._typing import Floats
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
+from studies.engine.tables import markdown
 from studies.paper.phase import METHODS, PHASE, ROUTES, PhaseSettings
 
 CLEAR = 2.0
@@ -28,11 +29,7 @@ CV, CV_SINGLE = "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=Fals
 PEERS = {"uncalibrated": "U", "Platt 100": "P", "Platt 100 of n": "S", CV: "C", CV_SINGLE: "E"}
 CONTENDERS: dict[str, dict[str, str]] = {
     "known link": {"angular, observable": "O", "angular, leave-one-out": "L", **PEERS},
-    "unknown link": {
-        "unknown link, observable": "O",
-        "unknown link, leave-one-out": "L",
-        **PEERS,
-    },
+    "unknown link": {"unknown link, observable": "O", "unknown link, leave-one-out": "L", **PEERS},
 }
 PANELS = (
     "uncalibrated",
@@ -114,29 +111,26 @@ def _place(cell: tuple[float, float]) -> str:
 # -- summary of the diagram ------------------------------------------------------------------
 
 
-def _overview(frames: Frames) -> list[str]:
+def _overview(frames: Frames) -> str:
     ece, kl = by_method(frames, "ece"), by_method(frames, "kl")
-    debiased = by_method(frames, "ece_debiased")
+    debiased, means = by_method(frames, "ece_debiased"), cell_means(ece)
     lines = [
-        "| method | uses | ECE | debiased ECE | KL above the true angle | largest ECE of a cell |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name in METHODS:
-        cells = cell_means(ece)[name]
-        lines.append(
-            f"| {name} | {METHODS[name]} | {plus_minus(*mean_over_cells(ece[name]))} "
-            f"| {plus_minus(*mean_over_cells(debiased[name]))} "
-            f"| {plus_minus(*mean_over_cells(kl[name] - kl['angular, true angle']))} "
-            f"| {cells.max():.4f} at {_place(cells.idxmax())} |"
+        (
+            name,
+            uses,
+            plus_minus(*mean_over_cells(ece[name])),
+            plus_minus(*mean_over_cells(debiased[name])),
+            plus_minus(*mean_over_cells(kl[name] - kl["angular, true angle"])),
+            f"{means[name].max():.4f} at {_place(means[name].idxmax())}",
         )
-    return lines
-
-
-def _head_to_head(frames: Frames, peer: str) -> list[str]:
-    lines = [
-        f"| against {peer} | ECE: better / unclear / worse | KL: better / unclear / worse |",
-        "|---|---|---|",
+        for name, uses in METHODS.items()
     ]
+    header = ("method", "uses", "ECE", "debiased ECE", "KL above the true angle")
+    return markdown((*header, "largest ECE of a cell"), lines)
+
+
+def _head_to_head(frames: Frames, peer: str) -> str:
+    lines = []
     tables = [by_method(frames, metric) for metric in ("ece", "kl")]
     for name in ROUTES:
         counts = []
@@ -145,8 +139,9 @@ def _head_to_head(frames: Frames, peer: str) -> list[str]:
             lead, error = gap.mean(), gap.sem()
             better, worse = int((lead > CLEAR * error).sum()), int((-lead > CLEAR * error).sum())
             counts.append(f"{better} / {len(lead) - better - worse} / {worse}")
-        lines.append(f"| {name} | {counts[0]} | {counts[1]} |")
-    return lines
+        lines.append((name, *counts))
+    outcomes = "better / unclear / worse"
+    return markdown((f"against {peer}", f"ECE: {outcomes}", f"KL: {outcomes}"), lines)
 
 
 def _remarks(frames: Frames, settings: PhaseSettings) -> str:
@@ -168,10 +163,10 @@ def summarise_diagram(frames: Frames, settings: PhaseSettings) -> str:
     """Markdown: each method over all cells, and angcal's against cross-validation cell by cell."""
     parts = [
         "The paper has no such result.",
-        "\n".join(_overview(frames)),
+        _overview(frames),
         f"Cells by paired difference, clear beyond {CLEAR:g} standard errors:",
-        "\n".join(_head_to_head(frames, CV)),
-        "\n".join(_head_to_head(frames, CV_SINGLE)),
+        _head_to_head(frames, CV),
+        _head_to_head(frames, CV_SINGLE),
         _remarks(frames, settings),
     ]
     return "\n\n".join(parts) + "\n"
@@ -202,11 +197,8 @@ def _tally(wins: Sequence[Win]) -> str:
     return ", ".join(f"{name} {won} ({clear})" for name, (won, clear) in ordered)
 
 
-def _shares(frames: Frames) -> list[str]:
-    lines = [
-        "| contenders | method | cells won by ECE (clearly) | cells won by KL (clearly) |",
-        "|---|---|---|---|",
-    ]
+def _shares(frames: Frames) -> str:
+    lines = []
     for title, contenders in CONTENDERS.items():
         wins = [winners(by_method(frames, metric), list(contenders)) for metric in ("ece", "kl")]
         for name in contenders:
@@ -215,13 +207,14 @@ def _shares(frames: Frames) -> list[str]:
                 won = [win for win in found if win.method == name]
                 clear = sum(win.clear for win in won)
                 cells.append(f"{len(won) / len(found):.0%} ({clear / len(found):.0%})")
-            lines.append(f"| {title} | {name} | {cells[0]} | {cells[1]} |")
-    return lines
+            lines.append((title, name, *cells))
+    header = ("contenders", "method", "cells won by ECE (clearly)", "cells won by KL (clearly)")
+    return markdown(header, lines)
 
 
-def _regions(frames: Frames, settings: PhaseSettings) -> list[str]:
+def _regions(frames: Frames, settings: PhaseSettings) -> str:
     ece = by_method(frames, "ece")
-    lines = [f"| region | {' | '.join(CONTENDERS)} |", "|---" * (1 + len(CONTENDERS)) + "|"]
+    lines = []
     wins = [winners(ece, list(contenders)) for contenders in CONTENDERS.values()]
     for columns, ratios in _bands(settings.n_per_d, "n/d"):
         for rows, ridges in _bands(settings.ridges, "λ"):
@@ -229,8 +222,8 @@ def _regions(frames: Frames, settings: PhaseSettings) -> list[str]:
                 [win for win in found if win.cell[0] in ratios and win.cell[1] in ridges]
                 for found in wins
             ]
-            lines.append(f"| {columns}, {rows} | {' | '.join(map(_tally, inside))} |")
-    return lines
+            lines.append((f"{columns}, {rows}", *map(_tally, inside)))
+    return markdown(("region", *CONTENDERS), lines)
 
 
 def _balance(frames: Frames, title: str, contenders: Mapping[str, str]) -> str:
@@ -260,9 +253,9 @@ def summarise_winners(frames: Frames, settings: PhaseSettings) -> str:
     """Markdown: shares of cells won, winners by region, and where angcal loses."""
     parts = [
         "The paper has no such result.",
-        "\n".join(_shares(frames)),
+        _shares(frames),
         "Cells won by mean ECE, in brackets those won clearly:",
-        "\n".join(_regions(frames, settings)),
+        _regions(frames, settings),
         " ".join(_balance(frames, title, names) for title, names in CONTENDERS.items()),
         f"A cell is won clearly where the paired lead over the next method exceeds {CLEAR:g} "
         f"standard errors, over {settings.draws} draws. “Platt 100” has 100 labels more than the "
@@ -309,7 +302,7 @@ def _confidence_line(ax: Axes, frames: Frames, settings: PhaseSettings) -> None:
     too_sure = np.sum(_grid(draws, settings) > 0.0, axis=0)
     edges = np.arange(len(too_sure) + 1) - 0.5
     for width, colour in ((3.6, "white"), (1.6, "black")):
-        ax.stairs(too_sure - 0.5, edges, baseline=None, color=colour, linewidth=width)
+        ax.stairs(too_sure - 0.5, edges, baseline=None, color=colour, lw=width)
 
 
 def draw_diagram(frames: Frames, settings: PhaseSettings) -> Figure:
@@ -355,7 +348,7 @@ def draw_winners(frames: Frames, settings: PhaseSettings) -> Figure:
 
 def _draw_win(ax: Axes, win: Win, mark: str, settings: PhaseSettings) -> None:
     x, y = settings.n_per_d.index(win.cell[0]), settings.ridges.index(win.cell[1])
-    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=FILLS[mark], ec="white", linewidth=0.8))
+    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=FILLS[mark], ec="white", lw=0.8))
     size, weight, colour = (9.5, "bold", "black") if win.clear else (7, "normal", "#222222")
     ax.text(x, y, mark, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
 
@@ -365,7 +358,7 @@ def _explain_letters(figure: Figure) -> None:
     handles = []
     for mark, fill in FILLS.items():
         names = " / ".join(dict.fromkeys(name for name, own in pairs if own == mark))
-        handles.append(Patch(fc=fill, ec="black", linewidth=0.5, label=f"{mark}: {names}"))
+        handles.append(Patch(fc=fill, ec="black", lw=0.5, label=f"{mark}: {names}"))
     figure.legend(
         handles=handles,
         loc="outside lower center",

@@ -32,11 +32,7 @@ from angcal.angle import Angle
 from angcal.baselines import IsotonicCalibration, PlattScaling, TemperatureScaling
 from angcal.calibration import Options, calibrate
 from angcal.links import Link, Logit
-from angcal.metrics import (
-    expected_calibration_error,
-    mean_bregman_divergence,
-    reliability_curve,
-)
+from angcal.metrics import expected_calibration_error, mean_bregman_divergence, reliability_curve
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Cell, Experiment, Tables, Trial
 from studies.engine.runner import trial_generator

@@ -9,14 +9,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import markdown, with_minus, yes_or_no
-from studies.paper.semireal import (
-    AS_MANY,
-    AUTO,
-    ESTIMATED,
-    ORACLE,
-    OUR_METHODS,
-    PAPER_METHODS,
-)
+from studies.paper.semireal import AS_MANY, AUTO, ESTIMATED, ORACLE, OUR_METHODS, PAPER_METHODS
 from studies.paper.semireal_tables import (
     PLATT_FEW,
     PLATT_MANY,
@@ -139,10 +132,7 @@ def by_sample_size(error: pd.DataFrame, n: pd.Series) -> str:
 
 
 def _losses(
-    values: Mapping[str, pd.DataFrame],
-    ratio: pd.Series,
-    coverage: pd.Series,
-    standings: pd.Series,
+    values: Mapping[str, pd.DataFrame], ratio: pd.Series, coverage: pd.Series, standings: pd.Series
 ) -> str:
     """Where a peer wins, or the estimated angle costs much."""
     error, ece, kl = (values[name] for name in ("error", "ece", "kl"))

@@ -11,12 +11,7 @@ from matplotlib.figure import Figure
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, TICKS, new_figure
-from studies.engine.tables import (
-    NOTHING,
-    markdown,
-    mean_text,
-    rmse_and_error,
-)
+from studies.engine.tables import NOTHING, markdown, mean_text, rmse_and_error
 from studies.paper.semireal import (
     AS_MANY,
     AUTO,
@@ -211,7 +206,7 @@ def draw_grid(frames: Frames, settings: SemirealSettings) -> Figure:
     for ax in axes.ravel()[len(names) :]:
         ax.set_axis_off()
     for ax, name in zip(axes.ravel(), names, strict=False):
-        ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
+        ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
         for method, (colour, marker) in GRID_LOOKS.items():
             rows = points.query("dataset == @name and method == @method")
             area = 2.0 + 40.0 * rows["count"] / rows["count"].sum()

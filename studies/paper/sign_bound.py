@@ -365,9 +365,9 @@ def _draw_cells(ax: Axes, cells: pd.DataFrame) -> None:
                 yerr=(part["rate"] - low, high - part["rate"]),
                 color=color,
                 marker=marker,
-                markersize=4.5,
-                markerfacecolor=color if kind == "paper" else "white",
-                linestyle="none",
+                ms=4.5,
+                mfc=color if kind == "paper" else "white",
+                ls="none",
                 elinewidth=0.8,
                 label=f"cos θ = {cosine:g}" if kind == "paper" else None,
             )

@@ -50,11 +50,7 @@ MEAN, LARGEST = ("mean_error", "mean size of Δ"), ("largest_error", "largest si
 DISTANCE = ("distance", "mean squared distance to the optimum")
 ERROR_TICKS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 MULTIPLES = ("uncalibrated", "Platt 100", "Platt 20000", *ESTIMATED[:2], UNKNOWN)
-SIZE_LOOKS: dict[str, Any] = {
-    **LOOKS,
-    "angular, both": STYLES[6],
-    UNKNOWN: STYLES[4],
-}
+SIZE_LOOKS: dict[str, Any] = {**LOOKS, "angular, both": STYLES[6], UNKNOWN: STYLES[4]}
 LOSS_NAMES = {
     "squared": "squared, $t^2/2$",
     "kl": r"Kullback–Leibler, $t\,\log t$",
@@ -224,8 +220,8 @@ def _draw_delta(ax: Axes, delta: pd.DataFrame, first: pd.DataFrame, method: str)
         one["error_labelled"][::2],
         color="black",
         marker="o",
-        markersize=3,
-        markerfacecolor="white",
+        ms=3,
+        mfc="white",
         ls="none",
         label="first draw, from labels",
     )
@@ -366,7 +362,7 @@ def _draw_loss(ax: Axes, excess: pd.DataFrame, offset: float, look: dict[str, An
     ax.errorbar(mean, rows[finite], xerr=bar, elinewidth=0.9, label=label, **look)
     edge = np.full(int((~finite).sum()), 0.98)
     transform = ax.get_yaxis_transform()
-    ax.plot(edge, rows[~finite], transform=transform, markerfacecolor="white", **look)
+    ax.plot(edge, rows[~finite], transform=transform, mfc="white", **look)
 
 
 CALIBRATION_ERROR = Result(

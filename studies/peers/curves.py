@@ -92,8 +92,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
         return {"": [{**trial, "n": n, "variant": "none", "log_loss": 0.0, "slope": 0.0}]}
     rng = trial_generator(settings.seed, "real", trial["dataset"], trial["ratio"], trial["split"])
     split = draw_split(task, n, REAL.max_test, rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = AngularLogisticRegressionCV(REAL.n_penalties).fit(split.X_train, split.y_train)
     scores = np.asarray(split.X_test @ model.coef_[0]) + model.intercept_[0]
     curves = variants(
@@ -132,8 +131,7 @@ def run_truth(settings: Settings, trial: Trial) -> Tables:
     ones, u = np.ones(len(split.train)), split.scores[split.test]
 
     def calibrated(**options: Any) -> Calibration:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             return calibrate(
                 split.fit, split.observables, ones, Options(pool=split.X[split.pool], **options)
             )

@@ -70,10 +70,7 @@ class Training:
     def parts(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Numbers of the rows for the model, and of the quarter that is held out."""
         return train_test_split(
-            np.arange(len(self.y)),
-            test_size=HOLDOUT_SHARE,
-            stratify=self.y,
-            random_state=self.seed,
+            np.arange(len(self.y)), test_size=HOLDOUT_SHARE, stratify=self.y, random_state=self.seed
         )
 
     def reduced_model(self, base: Base) -> Any:
@@ -143,8 +140,7 @@ class Method:
         if not self.package:
             return ""
         # What a package has to say about its own dependencies is no concern of a comparison.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 import_module(self.package)
             except ImportError as error:

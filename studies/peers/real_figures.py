@@ -13,14 +13,7 @@ from matplotlib.lines import Line2D
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.peers.compare import (
-    by_method,
-    cell_means,
-    dataset_ranks,
-    everywhere,
-    joined,
-    ranking,
-)
+from studies.peers.compare import by_method, cell_means, dataset_ranks, everywhere, joined, ranking
 from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import REAL, RealSettings
@@ -98,15 +91,15 @@ def _line(ax: Axes, losses: pd.Series, style: tuple[str, str, Any], name: str) -
     mean, error = grouped.mean().clip(lower=FLOOR), grouped.sem().fillna(0.0)
     x, colour = mean.index.to_numpy(dtype=float), style[0]
     factor = np.exp(error / mean)
-    ax.fill_between(x, mean / factor, mean * factor, color=colour, alpha=0.1, linewidth=0)
+    ax.fill_between(x, mean / factor, mean * factor, color=colour, alpha=0.1, lw=0)
     ax.plot(
         x,
         mean,
         color=colour,
         marker=style[1],
-        linestyle=style[2],
-        markersize=3.5,
-        linewidth=2.0 if name in OWN else 1.1,
+        ls=style[2],
+        ms=3.5,
+        lw=2.0 if name in OWN else 1.1,
         label=name,
         zorder=3 if name in OWN else 2,
     )
@@ -174,19 +167,19 @@ def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
     for place, name in enumerate(names):
         colour, marker, _ = _family(name)
         rank, error = found.ranks[name], errors[name]
-        ax.errorbar(rank, place, xerr=error, color=colour, marker=marker, markersize=5, capsize=2)
+        ax.errorbar(rank, place, xerr=error, color=colour, marker=marker, ms=5, capsize=2)
     _critical_bar(ax, found.ranks.iloc[0], found.critical_difference)
     ax.set_yticks(range(len(names)), labels=names)
     ax.set_ylim(len(names) - 0.5, -2.2)
     ax.set_xlabel(f"mean rank in log-loss over {found.n_datasets} datasets, {found.n_cells} cells")
-    ax.grid(axis="x", linewidth=0.4, alpha=0.5)
+    ax.grid(axis="x", lw=0.4, alpha=0.5)
     _explain_families(ax)
     return figure
 
 
 def _critical_bar(ax: Axes, best: float, length: float) -> None:
     """Ranks within this bar do not differ from the best at 5 %."""
-    ax.plot([best, best + length], [-1, -1], color="black", linewidth=2.5)
+    ax.plot([best, best + length], [-1, -1], color="black", lw=2.5)
     ax.annotate(
         f"critical difference {length:.1f}",
         (best, -1),

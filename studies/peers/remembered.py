@@ -21,13 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal import AngleWarning, OptimalityWarning, RepeatedRowsWarning
 
 # A solver that did not get there, or an estimate that doubts itself; not what is deprecated.
-COUNTED = (
-    AngleWarning,
-    ConvergenceWarning,
-    OptimalityWarning,
-    RepeatedRowsWarning,
-    RuntimeWarning,
-)
+COUNTED = (AngleWarning, ConvergenceWarning, OptimalityWarning, RepeatedRowsWarning, RuntimeWarning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +36,7 @@ class Watched:
 def watched(work: Callable[[], Any]) -> Watched:
     """Do the work, silently; the filters of warnings are afterwards what they were."""
     # A peer switches all warnings off as it runs; that must not outlive it.
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         start = time.process_time()
         value = work()
         seconds = time.process_time() - start

@@ -84,11 +84,7 @@ FULL = SeveralSettings(
     max_test=5000,
 )
 QUICK = SeveralSettings(
-    simulated=((120, 60, 3),),
-    real=(("digits", 120),),
-    penalties=(1.0,),
-    splits=2,
-    max_test=500,
+    simulated=((120, 60, 3),), real=(("digits", 120),), penalties=(1.0,), splits=2, max_test=500
 )
 
 

@@ -157,17 +157,8 @@ def draw(frames: Frames, settings: SeveralSettings) -> Figure:
     for number, name in enumerate(shown):
         colour, marker, _ = STYLES[(number + 1) % len(STYLES)]
         filled = "none" if number >= len(STYLES) - 1 else colour
-        ax.plot(
-            ratios[name],
-            places,
-            marker,
-            color=colour,
-            markerfacecolor=filled,
-            markersize=5,
-            label=name,
-            linestyle="none",
-        )
-    ax.axvline(1.0, color=STYLES[0][0], linewidth=1.5, label=OURS)
+        ax.plot(ratios[name], places, marker, color=colour, mfc=filled, ms=5, label=name, ls="none")
+    ax.axvline(1.0, color=STYLES[0][0], lw=1.5, label=OURS)
     ax.set_xscale("log")
     ax.set_xlim(0.85, float(np.nanquantile(ratios[shown], 0.98)) * 1.1)
     ax.set_yticks(places, [f"{task}, n={n}, C={C:g}" for task, n, C in ratios.index])

@@ -1,30 +1,27 @@
 """The same task in angcal, scikit-learn, netcal, probmetrics and MAPIE, from what a user writes.
 
     pip install -e '.[peers]'
-    python -m studies.side_by_side.run             # 20 splits, writes results.csv and the page
+    python -m studies.side_by_side.run             # 20 splits, writes results.csv
     python -m studies.side_by_side.run --splits 2  # a look; writes nothing
-    python -m studies.side_by_side.run --page      # only the page, from results.csv
 
-Each file in ``snippets`` is run as it stands, on the arrays of a task. Fits of the features are
-counted by watching ``LogisticRegression``; the labels that a package withholds are those that the
-models behind its predictions have not seen. Seconds are of this process, imports apart: every
-snippet runs once before.
+``docs/fill_side_by_side.py`` makes the page. Each file in ``docs/snippets`` is run as it stands, on
+the arrays of a task. Fits of the features are counted by watching ``LogisticRegression``; the
+labels that a package withholds are those that the models behind its predictions have not seen.
+Seconds are of this process, imports apart: every snippet runs once before.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import csv
 import functools
-import io
 import sys
 import time
 import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +32,12 @@ from threadpoolctl import threadpool_limits
 
 from angcal.files import write_text
 from angcal.metrics import expected_calibration_error, log_loss
-from studies.side_by_side.page import RESULTS, write_page
+from studies import RESULTS
+from studies.engine.store import as_csv
 from studies.side_by_side.tasks import TASKS, Split
 
-FOLDER = Path(__file__).resolve().parent
+OUT = RESULTS / "side_by_side" / "results.csv"
+CODE = Path(__file__).resolve().parents[2] / "docs" / "snippets"
 
 SNIPPETS = {
     "uncalibrated": "uncalibrated",
@@ -71,7 +70,7 @@ class Row:
 
 
 def source_of(contender: str) -> str:
-    return (FOLDER / "snippets" / f"{SNIPPETS[contender]}.py").read_text()
+    return (CODE / f"{SNIPPETS[contender]}.py").read_text()
 
 
 def lines_written(source: str) -> int:
@@ -151,9 +150,8 @@ def execute(contender: str, split: Split) -> tuple[dict[str, Any], float, Watch]
     watch = Watch(n_features=split.X_new.shape[1], n_new=len(split.X_new))
     sys.modules["task"] = stand_in
     try:
-        with watching(watch), warnings.catch_warnings():
+        with watching(watch), warnings.catch_warnings(action="ignore"):
             # What a package says of its own dependencies is not part of the comparison.
-            warnings.simplefilter("ignore")
             start = time.process_time()
             exec(code, names)
             seconds = time.process_time() - start
@@ -199,27 +197,15 @@ def run_task(task: str, splits: int) -> Iterator[Row]:
     print(file=sys.stderr)
 
 
-def write_rows(rows: list[Row], path: Path) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [column.name for column in fields(Row)])
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    write_text(path, text.getvalue())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the same task in five packages.")
     parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
-    if not options.page:
-        rows = run(options.splits)
-        if options.splits < 20:
-            for row in rows:
-                print(row)
-            return
-        write_rows(rows, RESULTS)
-    write_page()
+    rows = run(options.splits)
+    if options.splits < 20:
+        print(*rows, sep="\n")
+        return
+    write_text(OUT, as_csv([asdict(row) for row in rows]))
 
 
 if __name__ == "__main__":

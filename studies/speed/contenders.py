@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
-from threadpoolctl import threadpool_info
 
 from angcal import AngularCalibratedClassifier
 from angcal._typing import Floats
@@ -78,8 +76,7 @@ def angular(problem: Problem, observables: str = "auto", solver: str = "lbfgs") 
 
 def _our_part(problem: Problem) -> Any:
     """Observables, angle and link alone, on a model that is already fitted."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         fitted = logistic(problem.case).fit(problem.X, problem.y)
     return AngularCalibratedClassifier(FrozenEstimator(fitted))
 
@@ -97,43 +94,10 @@ def _searches(case: Case, largest: int) -> bool:
     return case.entries <= largest and case.C == 1.0
 
 
-def _glum(problem: Problem) -> Any:
-    # Mean log-loss + ½·alpha·‖w‖², so alpha = 1/(C·n) is scikit-learn's objective over n.
-    from glum import GeneralizedLinearRegressor
-
-    case = problem.case
-    return GeneralizedLinearRegressor(
-        family="binomial",
-        alpha=1.0 / (case.C * case.n),
-        l1_ratio=0.0,
-        gradient_tol=case.tol,
-        max_iter=MOST_ITERATIONS,
-    )
-
-
-def _snapml(problem: Problem) -> Any:
-    from snapml import LogisticRegression as SnapLogistic
-
-    case = problem.case
-    return SnapLogistic(
-        regularizer=1.0 / case.C,
-        tol=case.tol,
-        max_iter=MOST_ITERATIONS,
-        n_jobs=_threads(),
-        fit_intercept=True,
-    )
-
-
-def _threads() -> int:
-    """Threads that BLAS may use now, for solvers that have a setting of their own."""
-    return max((pool["num_threads"] for pool in threadpool_info()), default=1)
-
-
 CONTENDERS = (
     Contender(BASE, lambda p: logistic(p.case)),
     Contender(
-        BASE_AT_REST,
-        lambda p: LogisticAtRest(C=p.case.C, tol=p.case.tol, max_iter=MOST_ITERATIONS),
+        BASE_AT_REST, lambda p: LogisticAtRest(C=p.case.C, tol=p.case.tol, max_iter=MOST_ITERATIONS)
     ),
     Contender(OURS, angular),
     Contender(OUR_PART, _our_part),
@@ -150,16 +114,8 @@ CONTENDERS = (
     ),
     Contender("newton-cholesky", lambda p: logistic(p.case, "newton-cholesky"), _small_hessian),
     Contender(
-        "angular newton-cholesky",
-        lambda p: angular(p, solver="newton-cholesky"),
-        _small_hessian,
+        "angular newton-cholesky", lambda p: angular(p, solver="newton-cholesky"), _small_hessian
     ),
-    Contender(
-        "glum",
-        _glum,
-        lambda case, selection: find_spec("glum") is not None and _small_hessian(case, selection),
-    ),
-    Contender("snapml", _snapml, lambda case, selection: find_spec("snapml") is not None),
     Contender(
         "LogisticRegressionCV",
         lambda p: tuned(p.case, 10),
@@ -186,7 +142,6 @@ class LinearPart:
     intercept: float
     C: float
     rows: np.ndarray | None = None
-    intercept_penalised: bool = False
 
 
 def linear_parts(model: Any, problem: Problem) -> list[LinearPart]:
@@ -204,9 +159,7 @@ def linear_parts(model: Any, problem: Problem) -> list[LinearPart]:
     C = problem.case.C
     if isinstance(model, LogisticRegressionCV):
         C = float(np.ravel(model.C_)[0])
-    # snapml penalises its intercept like a weight: its norm is that of the objective it solves.
-    penalised = type(model).__module__.startswith("snapml")
-    return [LinearPart(*_weights(model), C, intercept_penalised=penalised)]
+    return [LinearPart(*_weights(model), C)]
 
 
 def _weights(model: Any) -> tuple[Floats, float]:

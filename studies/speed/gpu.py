@@ -11,11 +11,11 @@ the table.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
+import cProfile
 import json
 import os
 import platform
+import pstats
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from angcal import AngularCalibratedClassifier, Logit
 from angcal.files import write_text
 from studies import RESULTS
+from studies.engine.store import as_csv
 
 FOLDER = RESULTS / "gpu"
 LINK = Logit(3.0, 1.0)
@@ -153,12 +154,31 @@ def measure(n: int, d: int, name: str, C: float, device: str) -> dict[str, objec
     return row
 
 
+def profile(n: int, d: int, C: float, device: str) -> None:
+    """Print where the time of a fit goes, after three to warm up."""
+    with sklearn.config_context(array_api_dispatch=True):
+        X, y, _ = draw(n, d, torch.float32, device)
+        model = AngularCalibratedClassifier(LogisticRegression(C=C))
+        timed(lambda: model.fit(X, y), device, 3)
+        seconds, _ = timed(lambda: model.fit(X, y), device, REPEATS)
+        print("seconds", sorted(round(s, 4) for s in seconds))
+        found = cProfile.Profile()
+        found.runcall(model.fit, X, y)
+    for key, lines in (("cumtime", 45), ("tottime", 25)):
+        pstats.Stats(found).sort_stats(key).print_stats(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--small", action="store_true", help="only cases below 100 MB")
+    parser.add_argument("--profile", nargs=3, metavar=("N", "D", "C"), help="profile one fit")
     options = parser.parse_args()
+    if options.profile:
+        n, d, C = options.profile
+        profile(int(n), int(d), float(C), options.device)
+        return
     rows = []
     with sklearn.config_context(array_api_dispatch=True):
         for n, d, name, C in CASES:
@@ -180,19 +200,8 @@ def write(rows: list[dict[str, object]], options: argparse.Namespace) -> None:
         "scikit-learn": sklearn.__version__,
         "repeats": REPEATS,
     }
-    for name, text in (
-        ("results.json", json.dumps(about, indent=1) + "\n"),
-        ("results.csv", _csv(rows)),
-    ):
-        write_text(options.out / name, text)
-
-
-def _csv(rows: list[dict[str, object]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    write_text(options.out / "results.json", json.dumps(about, indent=1) + "\n")
+    write_text(options.out / "results.csv", as_csv(rows))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from angcal import AngularCalibratedClassifier
 from studies.speed.cases import Case, Problem, make
 from studies.speed.contenders import BASE, OUR_PART, OURS, logistic
-from studies.speed.measure import Row, order, timed
+from studies.speed.measure import Row, alternating
 
 # ℓ₂ strength 0.5 on columns of unit variance, in the mean-loss objective, is C = 2/n: the same
 # problem at every size. At a fixed C the penalty is weaker, relative to the data, as n grows.
@@ -34,8 +34,7 @@ def growth_name(entries: int, penalty: str) -> str:
 
 def _calls(problem: Problem) -> dict[str, Callable[[], object]]:
     X, y, case = problem.X, problem.y, problem.case
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         fitted = FrozenEstimator(logistic(case).fit(X, y))
 
     def ours(base: object) -> Callable[[], object]:
@@ -51,13 +50,8 @@ def _calls(problem: Problem) -> dict[str, Callable[[], object]]:
 def measure_growth(entries: int, penalty: str, repeats: int, threads: int) -> Iterator[Row]:
     """Rows of growth.csv for one size."""
     problem = make(growth_case(entries, penalty))
-    calls = _calls(problem)
-    names = list(calls)
-    for repeat in range(repeats):
-        for position in order(len(names), repeat):
-            name = names[position]
-            model, timing = timed(calls[name])
-            row: Row = {"case": growth_name(entries, penalty), "contender": name, "repeat": repeat}
-            row |= timing.as_row() | {"entries": problem.case.entries, "penalty": penalty}
-            row["side"] = model.observables_.side if hasattr(model, "observables_") else ""
-            yield row | {"threads": threads}
+    for repeat, name, model, timing in alternating(_calls(problem), repeats):
+        row: Row = {"case": growth_name(entries, penalty), "contender": name, "repeat": repeat}
+        row |= timing.as_row() | {"entries": problem.case.entries, "penalty": penalty}
+        row["side"] = model.observables_.side if hasattr(model, "observables_") else ""
+        yield row | {"threads": threads}

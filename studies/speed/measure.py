@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,12 +15,7 @@ import numpy as np
 from angcal import Logistic, Ridge
 from angcal.problem import LinearFit
 from studies.speed.cases import Problem
-from studies.speed.contenders import (
-    Contender,
-    LinearPart,
-    linear_parts,
-    positive_probability,
-)
+from studies.speed.contenders import Contender, LinearPart, linear_parts, positive_probability
 
 Row = dict[str, Any]
 Result = TypeVar("Result")
@@ -51,8 +46,7 @@ def timed(call: Callable[[], Result]) -> tuple[Result, Timing]:
     # Threads of a BLAS spin for some time after their last work. A pause keeps those of one
     # contender from slowing the next.
     time.sleep(PAUSE)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         process, wall = time.process_time(), time.perf_counter()
         result = call()
         seconds = (time.perf_counter() - wall, time.process_time() - process)
@@ -88,10 +82,19 @@ def _norm(part: LinearPart, problem: Problem) -> float:
         Logistic(),
         Ridge(strength),
         fit_intercept=True,
-        intercept_strength=strength if part.intercept_penalised else 0.0,
     )
     slopes, intercept = fit.kkt_residual
     return max(float(np.abs(slopes).max()), abs(intercept))
+
+
+def alternating(
+    calls: Mapping[str, Callable[[], Any]], repeats: int
+) -> Iterator[tuple[int, str, Any, Timing]]:
+    """(repeat, name, result, cost) of every call, in an order that changes with the repeat."""
+    names = list(calls)
+    for repeat in range(repeats):
+        for position in order(len(names), repeat):
+            yield repeat, names[position], *timed(calls[names[position]])
 
 
 def _fit_and_ask(model: Any, problem: Problem) -> Any:

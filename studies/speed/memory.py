@@ -67,8 +67,7 @@ def extra_bytes(call: Callable[[], object]) -> tuple[int, str]:
 
 def measure_here(case: Case, observables: str, part: str, threads: int) -> Row:
     """One fit in this process."""
-    with warnings.catch_warnings(), threadpool_limits(threads):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), threadpool_limits(threads):
         # A small fit first: imports, thread pools and tables are not the memory of a fit.
         small = make(Case(200, 40, kind=case.kind, dtype=case.dtype))
         AngularCalibratedClassifier(logistic(small.case)).fit(small.X, small.y).predict(small.X)

@@ -1,21 +1,16 @@
 """Tune over 20 penalties and calibrate: time and held-out log-loss against the nested route.
 
-    python -m studies.speed.path                       # all cases, ten draws each
-    python -m studies.speed.path --draws 3 digits-100  # some of it
-
 The peer is CalibratedClassifierCV(LogisticRegressionCV(Cs=20, cv=5), cv=5, ensemble=False), which
 picks C by accuracy, scikit-learn's default, or by log-loss. Times are wall times of ``fit`` alone,
 in one run and with the same BLAS threads, after a pause for threads to come to rest; the ratio is
 that of medians. Draws are apart from those that angcal's rules were chosen on. Held-out rows are
 fresh draws of the simulation, or the digits that were not trained on.
 Log-losses come as means over draws, their difference (angcal − nested; negative is better) with the
-standard error of its mean over draws. ``studies benchmark speed --full --only path`` keeps the
-rows.
+standard error of its mean over draws. ``studies benchmark speed --full --only path`` runs it.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -119,22 +114,3 @@ def row(name: str, scoring: str, draws: int) -> dict[str, object]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the peer's fits do not all converge within its defaults
         return run_case(name, draws, scoring)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}")
-    parser.add_argument("--draws", type=int, default=10)
-    arguments = parser.parse_args()
-    unknown = sorted(set(arguments.cases) - set(CASES))
-    if unknown:
-        parser.error(f"unknown cases {unknown}; choose from {', '.join(CASES)}")
-    warnings.simplefilter("ignore")  # the peer's fits do not all converge within its defaults
-    for name in arguments.cases or CASES:
-        for scoring in SCORINGS:
-            found = run_case(name, arguments.draws, scoring)
-            print("  ".join(f"{key}={value}" for key, value in found.items()), flush=True)
-
-
-if __name__ == "__main__":
-    main()

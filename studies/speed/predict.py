@@ -13,7 +13,7 @@ from angcal._typing import Floats
 from angcal.prediction import angular_probability
 from studies.speed.cases import Case, draw, gaussian_truth
 from studies.speed.contenders import BASE, OURS, logistic
-from studies.speed.measure import Row, order, timed
+from studies.speed.measure import Row, alternating
 
 TRAINING_ROWS, CHECKED_ROWS = 2000, 10_000
 
@@ -42,8 +42,7 @@ def measure_predictions(n: int, d: int, dtype: str, repeats: int, threads: int) 
     """Rows of predict.csv for one precision."""
     case = Case(TRAINING_ROWS, d, 0.01, dtype=dtype)
     X, y = draw(gaussian_truth(d, 0), case.n, dtype, np.random.default_rng(0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         models = {
             BASE: logistic(case).fit(X, y),
             OURS: AngularCalibratedClassifier(logistic(case)).fit(X, y),
@@ -52,16 +51,12 @@ def measure_predictions(n: int, d: int, dtype: str, repeats: int, threads: int) 
     gap = table_gap(
         models[OURS], models[OURS].predict_proba(new[:CHECKED_ROWS])[:, 1], new[:CHECKED_ROWS]
     )
+    calls = {name: partial(model.predict_proba, new) for name, model in models.items()}
     rows: list[Row] = []
-    names = list(models)
-    for repeat in range(repeats):
-        for position in order(len(names), repeat):
-            model = models[names[position]]
-            _, timing = timed(partial(model.predict_proba, new))
-            row: Row = {"case": predict_name(n, d, dtype), "contender": names[position]}
-            row |= {"repeat": repeat, **timing.as_row()}
-            row["table_gap"] = f"{gap:.2g}" if names[position] == OURS else ""
-            rows.append(row | {"bytes": new.nbytes, "threads": threads})
+    for repeat, name, _, timing in alternating(calls, repeats):
+        row: Row = {"case": predict_name(n, d, dtype), "contender": name, "repeat": repeat}
+        row |= timing.as_row() | {"table_gap": f"{gap:.2g}" if name == OURS else ""}
+        rows.append(row | {"bytes": new.nbytes, "threads": threads})
     return rows
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from studies.speed import path
-from studies.speed.accuracy import judge
+from studies.speed.accuracy import judge, measure_draw
 from studies.speed.cases import Case, Selection, make
 from studies.speed.contenders import suited
-from studies.speed.draws import measure_draw
 from studies.speed.floor import measure_floors
 from studies.speed.growth import growth_name, measure_growth
 from studies.speed.measure import Row, measure

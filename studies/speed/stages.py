@@ -45,8 +45,7 @@ def survey(problem: Problem) -> Row:
     """One fit under the profiler: its stages, iterations and passes. Not one of the timed ones."""
     model = _Recorded(logistic(problem.case))
     profile = cProfile.Profile()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         profile.runcall(model.fit, problem.X, problem.y)
     seconds = seconds_by_function(profile)
     hessian = model.linear_fit_.hessian

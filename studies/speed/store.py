@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
 import platform
@@ -20,6 +18,7 @@ from threadpoolctl import threadpool_info
 import angcal
 from angcal.files import write_text
 from studies import RESULTS as ALL_RESULTS
+from studies.engine.store import as_csv, read_csv
 from studies.speed.measure import Row
 
 RESULTS = ALL_RESULTS / "speed"
@@ -111,10 +110,7 @@ class Store:
 
     def rows(self, part: str) -> list[Row]:
         """All rows of a part, as text."""
-        if not self._path(part).exists():
-            return []
-        with self._path(part).open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+        return read_csv(self._path(part))
 
     def has(self, part: str, case: str) -> bool:
         """Whether the case is finished."""
@@ -125,9 +121,4 @@ class Store:
         fresh = list(rows)
         cases = {row["case"] for row in fresh}
         everything = [row for row in self.rows(part) if row["case"] not in cases] + fresh
-        columns = list(dict.fromkeys(name for row in everything for name in row))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(everything)
-        write_text(self._path(part), text.getvalue())
+        write_text(self._path(part), as_csv(everything))

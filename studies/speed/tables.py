@@ -420,6 +420,11 @@ TABLES: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
 }
 
 
+def all_tables(folder: Path) -> str:
+    """Every table under its name: the report of a run that no page is made of."""
+    return "\n".join(f"## {name}\n\n{table(name, folder)}" for name in TABLES)
+
+
 def table(name: str, folder: Path) -> str:
     """A table by name; a sentence where its part has not been run."""
     if name not in TABLES:

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import fill_speed as page
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +16,8 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from studies.speed import cases, floor, memory, page, plot, run, tables
+from studies.engine.tables import BLOCK
+from studies.speed import cases, floor, memory, run, tables
 from studies.speed.accuracy import curve_standard_error, expected_log_loss
 from studies.speed.cases import FULL, QUICK, Case, make
 from studies.speed.contenders import (
@@ -91,7 +93,7 @@ def test_the_time_limit_names_what_it_leaves_out(tmp_path):
 
 
 def test_pictures_and_page_are_made(results, tmp_path):
-    plot.draw(results, tmp_path)
+    page.draw(results, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         f"speed_{part}.{suffix}" for part in ("fit", "growth") for suffix in ("png", "svg")
     }
@@ -105,7 +107,7 @@ def test_pictures_and_page_are_made(results, tmp_path):
 
 def test_every_block_of_the_page_can_be_filled_and_every_table_has_a_place():
     text = (ROOT / "docs" / "speed.md").read_text()
-    names = [found[1] for found in page.BLOCK.findall(text)]
+    names = [found[1] for found in BLOCK.findall(text)]
     assert len(names) == len(set(names))
     assert set(names) == {*tables.TABLES, *page.PICTURES, "losses"}
 

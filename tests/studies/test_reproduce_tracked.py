@@ -57,9 +57,7 @@ def test_summary_and_docs_show_what_the_rows_say(name):
     summary = result.summarise(read_tables(result.experiment, settings, FOLDER), settings)
     assert summary.strip() + "\n" == (FOLDER / f"{name}.md").read_text()
     shown = [(ROOT / "docs" / page).read_text() for page in filler().PAGES]
-    assert any(
-        f"<!-- result: {name} -->\n{summary.strip()}\n<!-- end -->" in page for page in shown
-    )
+    assert any(f"<!-- table: {name} -->\n{summary.strip()}\n<!-- end -->" in page for page in shown)
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,10 +1,12 @@
-"""Draw the results and put their tables into docs/speed.md.
+"""Make docs/speed.md and its pictures from ``studies/results/speed/full``.
 
-What the page holds, and between which marks, is in `studies.speed.page`.
+Run from anywhere, after ``python -m studies benchmark speed --full``.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +16,84 @@ from matplotlib.figure import Figure
 
 from angcal.displays import STYLES
 from angcal.files import write_text
-from studies.engine.figures import save_figure
-from studies.speed.contenders import BASE, CROSS_FITTED, OUR_PART, OURS
-from studies.speed.page import all_tables, filled
-from studies.speed.tables import (
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from studies.engine.figures import save_figure  # noqa: E402
+from studies.engine.tables import fill  # noqa: E402
+from studies.speed.contenders import BASE, CROSS_FITTED, OUR_PART, OURS  # noqa: E402
+from studies.speed.store import RESULTS  # noqa: E402
+from studies.speed.tables import (  # noqa: E402
     CROSS_FITTED_BAR,
     FIT_BAR,
     GROWTH_BAR,
     growth_slopes,
     load,
     ratios,
+    table,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "speed.md"
+PAGE = ROOT / "docs" / "speed.md"
 # Drawn first and thus in the first colours; the others follow in the order measured.
 FIRST = (OURS, CROSS_FITTED)
+MISSED = "**missed**"
+# Tables that hold a verdict on a bar.
+JUDGED = ("bars", "draws", "predict", "memory", "growth", "path", "gpu")
+PICTURES = {
+    "picture-fit": ("fit", "Time of every contender over one LogisticRegression fit"),
+    "picture-growth": ("growth", "Time against n·d on log axes"),
+}
+
+
+def cells(line: str) -> list[str]:
+    """The cells of one line of a Markdown table.
+
+    >>> cells("| a | b c |")
+    ['a', 'b c']
+    """
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def missed_in(name: str, text: str) -> Iterator[str]:
+    """A line of a list for every missed bar in a table."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    if not lines:
+        return
+    columns = cells(lines[0])
+    for line in lines[2:]:
+        row = cells(line)
+        # What comes before the first number names the row.
+        label = ", ".join(row[:1] if name in ("bars", "draws", "predict", "gpu") else row[:2])
+        for column, value in zip(columns, row, strict=True):
+            if MISSED in value:
+                yield f"- {label}: {column} {value.replace(MISSED, '').strip()}\n"
+
+
+def losses(folder: Path) -> str:
+    """Every missed bar, read off the tables themselves."""
+    missed = [line for name in JUDGED for line in missed_in(name, table(name, folder))]
+    measured = any((folder / f"{name}.csv").exists() for name in ("fit", "predict", "memory"))
+    if not measured:
+        return "Not measured yet.\n"
+    return "".join(missed) or "No bar was missed in the parts that were run.\n"
+
+
+def block(name: str, folder: Path) -> str:
+    """A table, a picture or the list of losses, by name."""
+    if name == "losses":
+        return losses(folder)
+    if name in PICTURES:
+        part, caption = PICTURES[name]
+        if not (folder / f"{part}.csv").exists():
+            return "Not drawn yet.\n"
+        return f"![{caption}](speed_{part}.png)\n"
+    return table(name, folder)
+
+
+def filled(page: str, folder: Path) -> str:
+    """The page with every block replaced by what it names."""
+    return fill(page, lambda name: block(name, folder))
 
 
 def _drawn(names: list[str]) -> list[str]:
@@ -103,12 +168,12 @@ def draw(folder: Path, out: Path) -> None:
             save_figure(picture(rows), out / f"speed_{part}")
 
 
-def present(folder: Path, *, to_page: bool) -> None:
-    """Pictures and tables of a run: into docs/speed.md, or beside its CSV files and printed."""
-    if to_page:
-        draw(folder, PAGE.parent)
-        write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), folder))
-        return
-    draw(folder, folder)
-    write_text(folder / "tables.md", all_tables(folder))
-    print(all_tables(folder))
+def main() -> None:
+    """Draw the pictures and rewrite the page."""
+    folder = RESULTS / "full"
+    draw(folder, PAGE.parent)
+    write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), folder))
+
+
+if __name__ == "__main__":
+    main()
