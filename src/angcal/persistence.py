@@ -12,20 +12,17 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 from angcal.files import written
 from angcal.tables.errors import first_line, listed
+from angcal.tables.reading import UNREADABLE
 
 # Raised whenever the types in a file change; files of another format are refused.
 FORMAT = 2
 ABOUT, SCHEMA = "angcal.json", "schema.json"
-DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError),
-    *(KeyError, ValueError, TypeError, AttributeError, IndexError),
-)
+DAMAGE = (*UNREADABLE, AttributeError, IndexError, RuntimeError)
 # Whose modules a file may name at all; looked at before skops is.
 PACKAGES = {"angcal", "sklearn", "numpy", "scipy", "builtins", "collections"}
 # Types of each module that a model may hold besides those that skops trusts by itself.

@@ -206,7 +206,7 @@ def quantiles(found: Diagnostics) -> Any:
             figure,
             "quantiles",
             "How Gaussian the scores are",
-            "Quantiles of the standardised leave-one-out scores against those of a Gaussian; on "
+            "Quantiles of the standardized leave-one-out scores against those of a Gaussian; on "
             f"the diagonal they agree. Skewness {found.skewness:.2f}, excess kurtosis "
             f"{found.excess_kurtosis:.2f}.",
         )

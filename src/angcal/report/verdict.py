@@ -248,19 +248,20 @@ def headline(verdict: Verdict) -> str:
 
 
 def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[str]:
-    """The verdict in five paragraphs: headline, rows, confidence, angle, gain."""
-    several = len(verdict.classes) > 2
-    angle = _class_angles_sentence(verdict.angles) if several else angle_sentence(verdict.angle)
-    gain = [_gain(verdict)] if verdict.has_signal else []
+    """The verdict in paragraphs: headline, rows, confidence, angle, gain, cross-validation."""
+    multiclass = len(verdict.classes) > 2
+    parts = [headline(verdict), _about_rows(verdict), _confidence(verdict)]
+    parts.append(_class_angles_sentence(verdict) if multiclass else angle_sentence(verdict.angle))
+    if verdict.has_signal:
+        parts.append(_gain(verdict))
     if comparison is not None and comparison.has(ANGCAL, UNCALIBRATED, DEFAULT):
-        gain.append(out_of_fold(comparison))
-    elif several:
-        gain.append(
+        parts.append(out_of_fold(comparison))
+    elif multiclass:
+        parts.append(
             "The calibrated figures flatter: their curve was fitted to the same scores. angcal "
             "report tests it on rows left out."
         )
-    parts = [headline(verdict), _about_rows(verdict), _confidence(verdict), angle, " ".join(gain)]
-    return [part for part in parts if part]
+    return parts
 
 
 def _about_rows(verdict: Verdict) -> str:
@@ -309,10 +310,10 @@ def angle_sentence(angle: AngleFound | None) -> str:
     )
 
 
-def _class_angles_sentence(angles: dict[str, AngleFound] | None) -> str:
-    if angles is None:
+def _class_angles_sentence(verdict: Verdict) -> str:
+    if verdict.angles is None:
         return angle_sentence(None)
-    found = list(angles.values())
+    angles, found = verdict.angles, list(verdict.angles.values())
     low = min(one.degrees_interval[0] for one in found)
     high = max(one.degrees_interval[1] for one in found)
     reach = f"{percent(found[0].confidence)} intervals reach from {low:.0f}° to {high:.0f}°"

@@ -27,8 +27,14 @@ from angcal.tables.errors import MissingPackageError, TableError, first_line, li
 ABSENT_IS_ZERO = "angcal_absent_is_zero"
 # What readers raise for a file that is not what its suffix says.
 UNREADABLE = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, OverflowError),
-    *(zipfile.BadZipFile, zlib.error),
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 # A line as long as this is no row of a table, and reading it could take all memory.
 LONGEST_LINE = 16 * 2**20
