@@ -22,18 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from angcal._typing import Floats
 from angcal.arguments import seed
-from angcal.cli.terminal import (
-    DONE,
-    PACKAGE_MISSING,
-    WRONG_USAGE,
-    at_least,
-    cannot_write,
-    lacks_packages,
-    say,
-    stages,
-    text_table,
-    wrap,
-)
+from angcal.cli import terminal
 from angcal.displays import STYLES, ReliabilityDisplay
 from angcal.estimators import AngularCalibratedClassifier, ScoreCalibratedClassifier
 from angcal.files import written
@@ -192,7 +181,7 @@ def table(by_name: dict[str, list[Outcome]]) -> list[str]:
         ]
         rows.append([contender.name, str(contender.fits), contender.held_out, *cells])
     header = ["", "fits", "labels held out", *METRICS]
-    return text_table(header, rows, left=len(header)).splitlines()
+    return terminal.text_table(header, rows, left=len(header)).splitlines()
 
 
 def complaints(by_name: dict[str, list[Outcome]]) -> list[str]:
@@ -210,7 +199,7 @@ def report(outcomes: Outcomes, seed: int) -> str:
     n_splits = len(outcomes[DEFAULT_C][PLAIN])
     n_test = len(outcomes[DEFAULT_C][PLAIN][0].y_true)
     parts = [
-        wrap(
+        terminal.wrap(
             f"scikit-learn's digits, even against odd: {N_LABELS} labels, {N_POOL} unlabelled "
             f"rows, {n_test} test rows. Mean ± standard error over {n_splits} random splits; "
             "lower is better in every column; * is the lowest mean, which within a standard "
@@ -220,11 +209,11 @@ def report(outcomes: Outcomes, seed: int) -> str:
     for C, description in PENALTIES.items():
         title = f"LogisticRegression(C={C:g}), {description}"
         parts.append("\n".join([title, *table(outcomes[C])]))
-        parts.extend(wrap(line, "  ") for line in complaints(outcomes[C]))
+        parts.extend(terminal.wrap(line, "  ") for line in complaints(outcomes[C]))
     predictions = [outcome.y_prob for C in PENALTIES for outcome in outcomes[C][ANGULAR]]
     chance = chance_ece(predictions, seed)
     parts.append(
-        wrap(
+        terminal.wrap(
             f"Of each ECE about {chance:.3f} is chance: a calibrated predictor shows it on "
             f"{n_test} test rows."
         )
@@ -232,7 +221,7 @@ def report(outcomes: Outcomes, seed: int) -> str:
     lines = [f"The angle on the first split, C={DEFAULT_C:g}"]
     for name in (ANGULAR, ANGULAR_POOL):
         angle = found_angle(outcomes[DEFAULT_C][name][0].model.angle_)
-        lines.append(wrap(f"{name}: {angle_sentence(angle)}", "  "))
+        lines.append(terminal.wrap(f"{name}: {angle_sentence(angle)}", "  "))
     parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -310,32 +299,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--splits",
-        type=at_least(2, "a standard error needs at least 2 splits"),
+        type=terminal.at_least(2, "a standard error needs at least 2 splits"),
         default=10,
         help="random splits, at least 2 (default: 10)",
     )
     parser.add_argument("--seed", type=seed, default=0, help="of the splits (default: 0)")
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("demo", "matplotlib", "rich"):
-        return PACKAGE_MISSING
-    if cannot_write(options.out, ".png", ".svg", ".pdf"):
-        return WRONG_USAGE
+def execute(options: argparse.Namespace) -> None:
+    """Carry out a parsed command line."""
+    terminal.require_packages("demo", "matplotlib", "rich")
+    terminal.check_out(options.out, ".png", ".svg", ".pdf")
     demonstrate(options.out, options.splits, options.seed)
-    return DONE
 
 
 def demonstrate(out: Path, n_splits: int, seed: int) -> None:
     """Fit all contenders, print the outcome, save the plot."""
     digits = load_digits()
     labels = (digits.target % 2).astype(np.float64)
-    with stages(1) as begin:
+    with terminal.stages(1) as begin:
         begin("calibrating digits")
         outcomes = run([make_split(digits.data, labels, seed, i) for i in range(n_splits)])
-    say(report(outcomes, seed) + "\n")
-    say("\n".join(wrap(line) for line in plot(outcomes, out).splitlines()))
+    terminal.say(report(outcomes, seed) + "\n")
+    terminal.say("\n".join(terminal.wrap(line) for line in plot(outcomes, out).splitlines()))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

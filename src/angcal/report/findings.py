@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
 
 from angcal.report.comparison import PENALTIES, Comparison, compare, repeats_for
@@ -101,10 +100,8 @@ def examine(
     labels = column_or_1d(np.asarray(y))
     if len(labels) != len(features):
         raise ValueError(f"features has {len(features)} rows and y {len(labels)}; give one each.")
-    encoder = _encoder(labels, target)
-    codes, n_classes = encoder.transform(labels), len(encoder.classes_)
-    if n_classes < 2:
-        raise ValueError(f"{target} has one class only; a report needs rows of two classes.")
+    classes, codes = _encoded(labels, target)
+    n_classes = len(classes)
     if repeats is not None and repeats < 1:
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
     tell = progress or (lambda done, total, what: None)
@@ -132,7 +129,7 @@ def examine(
         n_columns=features.shape[1],
         n_features=0 if fitted is None else int(fitted.d),
         n_pool=n_pool,
-        classes=tuple(str(name) for name in encoder.classes_),
+        classes=tuple(str(name) for name in classes),
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
         dropped=tuple((str(name), str(why)) for name, why in dropped_columns(features)),
@@ -148,17 +145,20 @@ def examine(
     )
 
 
-def _encoder(labels: Any, target: str) -> LabelEncoder:
-    """Knows the classes, in sorted order."""
+def _encoded(labels: Any, target: str) -> tuple[Any, Any]:
+    """(classes in sorted order, labels as 0, 1, …)."""
     missing = [label for label in labels if label is None or label != label]
     if missing:
         raise ValueError(f"{target} is missing in {len(missing)} rows; drop them first.")
     try:
-        return LabelEncoder().fit(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
         raise ValueError(
             f"{target} mixes labels that cannot be sorted, such as numbers and text; recode it."
         ) from error
+    if len(classes) < 2:
+        raise ValueError(f"{target} has one class only; a report needs rows of two classes.")
+    return classes, codes
 
 
 def _fit(
