@@ -103,6 +103,9 @@ def test_an_angle_that_labels_do_not_determine_has_no_point():
     assert "interval is 0° to 66° (cosine 0.40 to 1.00)" in text
     assert "1° from" not in text
     assert "1° from the true ones" in words(angle=replace(wide, method="combined"))
+    at_the_edge = replace(wide, degrees_interval=(0.0, 20.0), cosine_interval=(0.94, 1.0))
+    assert "interval is 0° to 20°" in words(angle=at_the_edge)
+    assert "1° from" not in words(angle=at_the_edge)
 
 
 def test_calibration_that_did_harm_is_not_praised():

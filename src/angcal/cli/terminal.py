@@ -24,9 +24,16 @@ from angcal.tables.errors import MissingPackageError, clean
 DONE, FAILED, WRONG_USAGE, PACKAGE_MISSING, INTERRUPTED = 0, 1, 2, 3, 130
 WIDTH = 96
 # For outputs that are not UTF-8.
-IN_ASCII = str.maketrans(
-    {"−": "-", "±": "+/-", "°": " deg", "…": "...", "×": "x", "Σ": "Sigma", "⁻": "^-", "¹": "1"}
-)
+IN_ASCII = {
+    "−": "-",
+    "±": "+/-",
+    "°": " deg",
+    "…": "...",
+    "×": "x",
+    "Σ": "Sigma",
+    "⁻": "^-",
+    "¹": "1",
+}
 
 # -- what is printed ---------------------------------------------------------------------------
 
@@ -34,11 +41,9 @@ IN_ASCII = str.maketrans(
 def say(text: str) -> None:
     """Print the result of a command, also where the output is not UTF-8."""
     text, encoding = clean(text), sys.stdout.encoding or "ascii"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(IN_ASCII).encode(encoding, "backslashreplace").decode(encoding)
-    print(text)
+    missing = {x for x in set(text) if x.encode(encoding, "ignore") == b""}
+    spelled = {ord(x): IN_ASCII.get(x, f"\\u{ord(x):04x}") for x in missing}
+    print(text.translate(spelled))
 
 
 def tell(message: str) -> None:

@@ -49,9 +49,9 @@ class AngleFound:
 
     @property
     def is_determined(self) -> bool:
-        """Whether the interval is narrow, or comes from more than labels."""
+        """Whether the interval comes from more than labels, or is narrow and excludes 0°."""
         low, high = self.degrees_interval
-        return self.method != "loo" or high - low <= WIDE_ANGLE
+        return self.method != "loo" or (low >= 1.0 and high - low <= WIDE_ANGLE)
 
 
 @dataclass(frozen=True)
