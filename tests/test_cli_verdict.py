@@ -78,7 +78,7 @@ def test_one_column():
 
 def test_nothing_is_praised_that_was_not_bought():
     same = replace(VERDICT.plain, log_loss=0.601)
-    assert "bought next to nothing" in words(plain=same)
+    assert "changed next to nothing" in words(plain=same)
     assert "lowered" not in words(plain=same)
 
 

@@ -244,17 +244,17 @@ def test_a_long_line_after_a_good_start(tmp_path, monkeypatch):
 
 
 def test_repeated_names(tmp_path):
-    refused(write(tmp_path, "t.csv", "a,b,a\n1,2,3\n4,5,6\n"), "several columns called 'a'")
+    refused(write(tmp_path, "t.csv", "a,b,a\n1,2,3\n4,5,6\n"), "more than one column called 'a'")
 
 
 def test_repeated_names_in_npz(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.ones((2, 2)), feature_names=np.array(["a", "a"]))
-    refused(tmp_path / "t.npz", "several columns called 'a'")
+    refused(tmp_path / "t.npz", "more than one column called 'a'")
 
 
 def test_a_feature_called_like_the_labels_in_npz(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.ones((2, 1)), y=[0, 1], feature_names=np.array(["y"]))
-    refused(tmp_path / "t.npz", "several columns called 'y'")
+    refused(tmp_path / "t.npz", "more than one column called 'y'")
 
 
 @pytest.mark.parametrize(

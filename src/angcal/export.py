@@ -58,7 +58,7 @@ def to_onnx(
         Of the input and of the probabilities. In between all is computed in double precision,
         so that single precision in the input costs no more than its own rounding.
     initial_types : list of (name, skl2onnx type), optional
-        In place of X, for models that take several inputs or text. Then nothing is cast, and
+        In place of X, for models that take more than one input, or text. Then nothing is cast, and
         transformers in front of the classifier work in the precision of the types given.
     target_opset : int or dict, optional
         As in skl2onnx; its newest by default.
@@ -189,8 +189,8 @@ def _check_exportable(model: Any) -> None:
     check_is_fitted(model, "curve_")
     if getattr(model, "average_", None) is not None:
         raise ExportError(
-            f"average={model.average!r} makes probabilities of several linear models, which "
-            "to_onnx does not write; fit with average=None."
+            f"average={model.average!r} averages the probabilities of more than one linear model, "
+            "which to_onnx does not write; fit with average=None."
         )
     _class_values(model.classes_)
     _check_curve(model.curve_)

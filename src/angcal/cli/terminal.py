@@ -23,6 +23,7 @@ from angcal.tables.errors import MissingPackageError, clean
 
 DONE, FAILED, WRONG_USAGE, PACKAGE_MISSING, INTERRUPTED = 0, 1, 2, 3, 130
 WIDTH = 96
+PATIENCE = 2.0  # seconds before a bar appears
 # For outputs that are not UTF-8.
 IN_ASCII = {
     "−": "-",
@@ -105,7 +106,7 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
         bar.update(task, completed=begun, description=clean(name))
         begun += 1
 
-    patience = Timer(2.0, bar.start)
+    patience = Timer(PATIENCE, bar.start)
     patience.daemon = True
     patience.start()
     try:

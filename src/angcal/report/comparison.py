@@ -167,7 +167,7 @@ class Comparison:
         Log-loss of every row, averaged over repetitions.
     folds, repeats : int
     chance : float
-        The ECE that the first method would show on so many rows were it calibrated.
+        The ECE that the first method would show on these rows by chance if it were calibrated.
     failures : mapping from name to reason
     """
 

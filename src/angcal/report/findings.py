@@ -213,7 +213,7 @@ def verdict(found: Findings) -> list[str]:
 
 def summary(found: Findings) -> dict[str, Any]:
     """The same as plain numbers, for machines."""
-    told: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "title": found.title,
         "target": found.target,
         "rows": found.n_rows,
@@ -228,10 +228,10 @@ def summary(found: Findings) -> dict[str, Any]:
         "verdict": verdict(found),
     }
     if found.verdict is not None and found.diagnostics is not None:
-        told |= _two_class_numbers(found.verdict, found.model.angle_, found.diagnostics)
+        numbers |= _two_class_numbers(found.verdict, found.model.angle_, found.diagnostics)
     compared = found.comparison
     if compared is not None:
-        told["comparison"] = [
+        numbers["comparison"] = [
             {
                 "method": method.name,
                 "fits": method.fits_multiclass if len(found.classes) > 2 else method.fits,
@@ -241,8 +241,8 @@ def summary(found: Findings) -> dict[str, Any]:
             | {f"{metric} error": float(errors[i]) for metric, errors in compared.errors.items()}
             for i, method in enumerate(compared.methods)
         ]
-        told["folds"], told["repeats"] = compared.folds, compared.repeats
-    return told
+        numbers["folds"], numbers["repeats"] = compared.folds, compared.repeats
+    return numbers
 
 
 def _two_class_numbers(found: Verdict, angle: Any, shape: Diagnostics) -> dict[str, Any]:

@@ -121,8 +121,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a number is None."""
-        told = {**asdict(self), "plain_model_is": self.leaning, "headline": headline(self)}
-        return finite(told)
+        numbers = {**asdict(self), "plain_model_is": self.leaning, "headline": headline(self)}
+        return finite(numbers)
 
 
 def judge(fitted: FittedTable, y: np.ndarray, *, pool_rows: int = 0) -> Verdict:
@@ -335,7 +335,7 @@ def _gain(verdict: Verdict) -> str:
     if verdict.effect == 0:
         why = "within chance" if abs(verdict.gain) <= CLEAR * verdict.gain_error else "negligible"
         text = (
-            "Calibration bought next to nothing here: leave-one-out log-losses with and without "
+            "Calibration changed next to nothing here: leave-one-out log-losses with and without "
             f"it differ by {size}, which is {why}."
         )
     elif verdict.effect < 0:

@@ -76,14 +76,14 @@ def fit_table(
     if pool is not None:
         pool = prepare.transform(aligned(pool, plan.used, "the pool"))
     if len(classes) > 2:
-        classify = _several_classes(X, y, Cs, seed)
+        classify = _multiclass(X, y, Cs, seed)
     else:
         classify = AngularLogisticRegressionCV(Cs=Cs).fit(X, y, pool=pool)
     model = Pipeline([("prepare", prepare), ("classify", classify)])
     return FittedTable(model, classify.classes_, plan.dropped, X.shape[0], X.shape[1])
 
 
-def _several_classes(X: Any, y: np.ndarray, Cs: Any, seed: int) -> Any:
+def _multiclass(X: Any, y: np.ndarray, Cs: Any, seed: int) -> Any:
     """One fit for all classes, its penalty chosen by cross-validation."""
     C = _validated_strength(X, y, Cs, seed)
     base = LogisticRegression(C=C, max_iter=MOST_ITERATIONS, tol=TOLERANCE)

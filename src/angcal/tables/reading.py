@@ -106,11 +106,7 @@ def _check_file(path: Path) -> None:
 def _checked(frame: Any, path: Path, least_rows: int) -> Any:
     """The frame with text for names, once it has columns that differ and enough rows."""
     frame.columns = [_name(column) for column in frame.columns]
-    repeated = frame.columns[frame.columns.duplicated()].unique().tolist()
-    if repeated:
-        raise TableError(
-            f"{path} has several columns called {listed(repeated)}; give each its own name."
-        )
+    _check_names(path, list(frame.columns))
     if not len(frame.columns):
         raise TableError(f"{path} has no columns; write the table again.")
     if not len(frame):
@@ -118,6 +114,14 @@ def _checked(frame: Any, path: Path, least_rows: int) -> Any:
     if len(frame) < least_rows:
         raise TableError(f"{path} has one row only; at least {least_rows} are needed.")
     return frame.reset_index(drop=True)
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise TableError(
+            f"{path} has more than one column called {listed(repeated)}; give each its own name."
+        )
 
 
 def _name(column: Any) -> str:
@@ -232,8 +236,9 @@ def _read_text(path: Path, separator: str | None) -> Any:
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path} is empty; write the table again.") from error
     except pd.errors.ParserError as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise TableError(f"{path} is not a regular table ({reason}); mend that line.") from error
+        raise TableError(
+            f"{path} is not a regular table ({first_line(error)}); mend that line."
+        ) from error
 
 
 def _opened(path: Path) -> Any:
@@ -325,12 +330,7 @@ def _check_header(path: Path, header: list[str]) -> None:
     if not header:
         raise TableError(f"{path} is empty; write the table again.")
     names = [name.strip() for name in header if name.strip()]
-    # pandas would rename the second one.
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated:
-        raise TableError(
-            f"{path} has several columns called {listed(repeated)}; give each its own name."
-        )
+    _check_names(path, names)  # pandas would rename the second one
     if names and all(map(_is_number, names)) and not _counts_up(names):
         raise TableError(
             f"{path} starts with a line of numbers ({listed(names)}); put a line of column names "
