@@ -345,3 +345,16 @@ def test_a_single_array(tmp_path):
     with (tmp_path / "t.npz").open("wb") as file:
         np.save(file, np.ones((3, 2)))
     refused(tmp_path / "t.npz", "single array", "numpy.savez")
+
+
+def test_a_few_bytes_that_claim_a_billion_columns(tmp_path):
+    refused(write(tmp_path, "t.svm", "1 999999999:1\n0 1:1\n"), "1000000 can be read")
+    wide = sparse.csr_matrix((3, 10**9))
+    parts = {name: getattr(wide, name) for name in ("data", "indices", "indptr", "shape")}
+    np.savez(tmp_path / "t.npz", y=np.array([0, 1, 0]), **parts)
+    refused(tmp_path / "t.npz", "1000000 can be read")
+
+
+def test_a_header_of_megabytes_is_not_called_empty(tmp_path):
+    message = refused(write(tmp_path, "t.csv", "a" * 200_000 + ",y\n1,0\n2,1\n"), "header")
+    assert "is empty" not in message

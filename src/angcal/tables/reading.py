@@ -36,6 +36,7 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+MOST_COLUMNS = 1_000_000
 # A line as long as this is no row of a table, and reading it could take all memory.
 LONGEST_LINE = 16 * 2**20
 BLOCK = 4 * 2**20
@@ -163,7 +164,17 @@ def _read_npz(path: Path) -> Any:
             f"{path} has an X of shape {X.shape} and type {X.dtype}; it must be numbers in rows "
             "and columns."
         )
+    _check_width(X, path)
     return _frame(X, _feature_names(parts, X.shape[1], path), parts.get("y"), path)
+
+
+def _check_width(X: Any, path: Path) -> None:
+    """A file of a few bytes can claim columns that would take all memory."""
+    if X.shape[1] > MOST_COLUMNS:
+        raise TableError(
+            f"{path} has {X.shape[1]} columns, of which at most {MOST_COLUMNS} can be read; number "
+            "the columns that are used from 1 up."
+        )
 
 
 def _feature_names(parts: dict[str, Any], d: int, path: Path) -> list[str]:
@@ -183,6 +194,7 @@ def _read_svmlight(path: Path) -> Any:
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(path), zero_based=True)
+    _check_width(X, path)
     names = [f"f{j}" for j in range(X.shape[1])]
     if X.shape[1] and not X[:, 0].nnz:
         X, names = X[:, 1:], names[1:]  # numbers from 1 up, as is usual
@@ -321,8 +333,10 @@ def _check_rows(path: Path, separator: str) -> list[str]:
                     )
                 if rows.line_num % 1000 == 0 and raw.tell() > CHECKED_TEXT:
                     break
-        except csv.Error:
-            pass  # a cell too long for this check: pandas reads those
+        except csv.Error as error:
+            if not header:
+                raise TableError(f"{path} has a header that cannot be read ({error}).") from error
+            # A cell too long for this check: pandas reads those.
     return header
 
 
