@@ -84,12 +84,6 @@ def test_interruption_says_what_is_left(monkeypatch, capsys):
     assert "no file was left half-written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["reproduce", "benchmark"])
-def test_studies_are_commands_of_the_repository(command, capsys):
-    assert main([command, "--quick"]) == 2
-    assert f"python -m studies {command} --quick" in capsys.readouterr().err
-
-
 def test_importing_pulls_in_no_optional_package():
     """Nothing comes in that scikit-learn's linear models, which may look for pandas, leave out."""
     script = (
@@ -123,3 +117,11 @@ def test_a_bar_appears_only_at_a_terminal_and_only_with_time(monkeypatch):
         begin("reading")
         time.sleep(0.2)
     assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.parametrize("command", [["reproduce", "--list"], ["benchmark", "real", "--quick"]])
+def test_a_study_is_sent_to_the_repository(command, capsys):
+    assert main(command) == 2
+    message = capsys.readouterr().err
+    assert f"python -m studies {' '.join(command)}" in message
+    assert message.count("\n") == 1

@@ -337,4 +337,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     add_arguments(parser)
     options = parser.parse_args(arguments)
+    terminal.require_packages("demo", "rich")  # rather now than after a minute's work
     demonstrate(options.out, options.splits, options.seed)
