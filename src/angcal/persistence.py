@@ -50,7 +50,7 @@ TYPES = {
     "angcal.several.integration": "Noise Rule",
     "angcal.several.observables": "SeveralObservables",
     "angcal.several.predictor": "SeveralPredictor",
-    "angcal.tables.preparing": "NumberColumns SparseColumns TextColumns",
+    "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
     "numpy": "dtype",
     "scipy.sparse._csc": "csc_array csc_matrix",
     "scipy.sparse._csr": "csr_array csr_matrix",

@@ -97,10 +97,7 @@ def examine(
 
     `notes` are sentences about the table itself that go with the warnings.
     """
-    labels = column_or_1d(np.asarray(y))
-    if len(labels) != len(features):
-        raise ValueError(f"features has {len(features)} rows and y {len(labels)}; give one each.")
-    classes, codes = _encoded(labels, target)
+    labels, classes, codes = _encoded(y, len(features), target)
     n_classes = len(classes)
     if repeats is not None and repeats < 1:
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
@@ -145,8 +142,11 @@ def examine(
     )
 
 
-def _encoded(labels: Any, target: str) -> tuple[Any, Any]:
-    """(classes in sorted order, labels as 0, 1, …)."""
+def _encoded(y: Any, n_rows: int, target: str) -> tuple[Any, Any, Any]:
+    """(labels as an array, classes in sorted order, labels as 0, 1, …)."""
+    labels = column_or_1d(np.asarray(y))
+    if len(labels) != n_rows:
+        raise ValueError(f"features has {n_rows} rows and y {len(labels)}; give one each.")
     missing = [label for label in labels if label is None or label != label]
     if missing:
         raise ValueError(f"{target} is missing in {len(missing)} rows; drop them first.")
@@ -158,7 +158,7 @@ def _encoded(labels: Any, target: str) -> tuple[Any, Any]:
         ) from error
     if len(classes) < 2:
         raise ValueError(f"{target} has one class only; a report needs rows of two classes.")
-    return classes, codes
+    return labels, classes, codes
 
 
 def _fit(

@@ -11,9 +11,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from angcal.estimators import AngularCalibratedClassifier, AngularLogisticRegressionCV
-from angcal.tables.columns import plan_columns
+from angcal.tables.columns import aligned, plan_columns, preparation_of
 from angcal.tables.errors import TableError
-from angcal.tables.preparing import aligned, preparation_of
 
 # For three or more classes, where no path is fitted at once.
 STRENGTHS = np.logspace(-4, 2, 7)
