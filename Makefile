@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml
 
 $(DEMO)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install --quiet --editable '.[plot]'
+	$(DEMO)/bin/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
 demo: $(DEMO)/.installed

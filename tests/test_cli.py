@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import angcal
 from angcal.cli import main
+from angcal.cli.terminal import stages
 
 
 def test_no_command_teaches(capsys):
@@ -93,3 +96,32 @@ def test_importing_pulls_in_no_optional_package():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_appears_only_at_a_terminal_and_only_with_time(monkeypatch):
+    monkeypatch.setattr("angcal.cli.terminal.PATIENCE", 0.05)
+    for screen, seconds, seen in ((Terminal(), 0.4, True), (Terminal(), 0.0, False)):
+        monkeypatch.setattr(sys, "stderr", screen)
+        with stages(3) as begin:
+            begin("reading")
+            begin("fitting [bold]\x1b rows")
+            time.sleep(seconds)
+        assert ("fitting [bold]� rows" in screen.getvalue()) == seen
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with stages(1) as begin:
+        begin("reading")
+        time.sleep(0.2)
+    assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.parametrize("command", [["reproduce", "--list"], ["benchmark", "real", "--quick"]])
+def test_a_study_is_sent_to_the_repository(command, capsys):
+    assert main(command) == 2
+    message = capsys.readouterr().err
+    assert f"python -m studies {' '.join(command)}" in message
+    assert message.count("\n") == 1

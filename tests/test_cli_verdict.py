@@ -78,7 +78,7 @@ def test_one_column():
 
 def test_nothing_is_praised_that_was_not_bought():
     same = replace(VERDICT.plain, log_loss=0.601)
-    assert "bought next to nothing" in words(plain=same)
+    assert "changed next to nothing" in words(plain=same)
     assert "lowered" not in words(plain=same)
 
 
@@ -103,6 +103,9 @@ def test_an_angle_that_labels_do_not_determine_has_no_point():
     assert "interval is 0° to 66° (cosine 0.40 to 1.00)" in text
     assert "1° from" not in text
     assert "1° from the true ones" in words(angle=replace(wide, method="combined"))
+    at_the_edge = replace(wide, degrees_interval=(0.0, 20.0), cosine_interval=(0.94, 1.0))
+    assert "interval is 0° to 20°" in words(angle=at_the_edge)
+    assert "1° from" not in words(angle=at_the_edge)
 
 
 def test_calibration_that_did_harm_is_not_praised():

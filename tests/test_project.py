@@ -16,7 +16,7 @@ import angcal
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = ("matplotlib", "pandas", "polars", "tqdm", "skops", "onnx", "skl2onnx", "torch")
+HEAVY = ("matplotlib", "pandas", "polars", "rich", "jinja2", "skops", "onnx", "skl2onnx", "torch")
 ASKED_FOR = {"plot", "cli", "report", "onnx", "gpu", "dev"}
 
 

@@ -311,7 +311,7 @@ def test_confidence_is_told(seed, word):
     told = examine(*table(100, 150, seed=seed, signal=6.0), repeats=1)
     gain, error = told.comparison.difference(ANGCAL, DEFAULT)
     assert gain < -2 * error
-    first, _, confidence, angle, gains = verdict(told)
+    first, _, confidence, angle, _, gains = verdict(told)
     assert "pays here" in first
     assert f"is {word}" in confidence
     low, high = told.verdict.angle.degrees_interval

@@ -244,17 +244,17 @@ def test_a_long_line_after_a_good_start(tmp_path, monkeypatch):
 
 
 def test_repeated_names(tmp_path):
-    refused(write(tmp_path, "t.csv", "a,b,a\n1,2,3\n4,5,6\n"), "several columns called 'a'")
+    refused(write(tmp_path, "t.csv", "a,b,a\n1,2,3\n4,5,6\n"), "more than one column called 'a'")
 
 
 def test_repeated_names_in_npz(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.ones((2, 2)), feature_names=np.array(["a", "a"]))
-    refused(tmp_path / "t.npz", "several columns called 'a'")
+    refused(tmp_path / "t.npz", "more than one column called 'a'")
 
 
 def test_a_feature_called_like_the_labels_in_npz(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.ones((2, 1)), y=[0, 1], feature_names=np.array(["y"]))
-    refused(tmp_path / "t.npz", "several columns called 'y'")
+    refused(tmp_path / "t.npz", "more than one column called 'y'")
 
 
 @pytest.mark.parametrize(
@@ -345,3 +345,16 @@ def test_a_single_array(tmp_path):
     with (tmp_path / "t.npz").open("wb") as file:
         np.save(file, np.ones((3, 2)))
     refused(tmp_path / "t.npz", "single array", "numpy.savez")
+
+
+def test_a_few_bytes_that_claim_a_billion_columns(tmp_path):
+    refused(write(tmp_path, "t.svm", "1 999999999:1\n0 1:1\n"), "1000000 can be read")
+    wide = sparse.csr_matrix((3, 10**9))
+    parts = {name: getattr(wide, name) for name in ("data", "indices", "indptr", "shape")}
+    np.savez(tmp_path / "t.npz", y=np.array([0, 1, 0]), **parts)
+    refused(tmp_path / "t.npz", "1000000 can be read")
+
+
+def test_a_header_of_megabytes_is_not_called_empty(tmp_path):
+    message = refused(write(tmp_path, "t.csv", "a" * 200_000 + ",y\n1,0\n2,1\n"), "header")
+    assert "is empty" not in message

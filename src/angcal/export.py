@@ -58,7 +58,7 @@ def to_onnx(
         Of the input and of the probabilities. In between all is computed in double precision,
         so that single precision in the input costs no more than its own rounding.
     initial_types : list of (name, skl2onnx type), optional
-        In place of X, for models that take several inputs or text. Then nothing is cast, and
+        In place of X, for models that take more than one input, or text. Then nothing is cast, and
         transformers in front of the classifier work in the precision of the types given.
     target_opset : int or dict, optional
         As in skl2onnx; its newest by default.
@@ -78,16 +78,9 @@ def to_onnx(
     >>> [output.name for output in found.graph.output]
     ['label', 'probabilities']
     """
-    classifier = _last_step(model)
-    if not isinstance(classifier, CLASSIFIERS):
-        raise ExportError(
-            f"model ends in a {type(classifier).__name__}; to_onnx takes an "
-            "AngularCalibratedClassifier, an AngularLogisticRegressionCV, or a Pipeline that ends "
-            "in one. For other models use skl2onnx.to_onnx."
-        )
+    _check_exportable(_last_step(model))
     if dtype not in ("float32", "float64"):
         raise ExportError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
-    _check_exportable(classifier)
     skl2onnx = _import_skl2onnx()
     register_converters()
     if initial_types is not None:
@@ -186,12 +179,18 @@ def _alias_of(classifier: type) -> str:
 
 
 def _check_exportable(model: Any) -> None:
-    """Refuse a classifier that is not fitted, or has no exact form in ONNX."""
+    """Refuse a classifier that is not angcal's, is not fitted, or has no exact form in ONNX."""
+    if not isinstance(model, CLASSIFIERS):
+        raise ExportError(
+            f"model ends in a {type(model).__name__}; to_onnx takes an "
+            "AngularCalibratedClassifier, an AngularLogisticRegressionCV, or a Pipeline that ends "
+            "in one. For other models use skl2onnx.to_onnx."
+        )
     check_is_fitted(model, "curve_")
     if getattr(model, "average_", None) is not None:
         raise ExportError(
-            f"average={model.average!r} makes probabilities of several linear models, which "
-            "to_onnx does not write; fit with average=None."
+            f"average={model.average!r} averages the probabilities of more than one linear model, "
+            "which to_onnx does not write; fit with average=None."
         )
     _class_values(model.classes_)
     _check_curve(model.curve_)
@@ -208,7 +207,8 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Int64TensorType
 
     _check_exportable(model)
-    transformer = _transformer(model)
+    # What stands in front of the linear model inside the classifier, or None.
+    transformer = unwrap(model.estimator_)[0] if hasattr(model, "estimator_") else None
     rows = inputs
     if transformer is not None:
         rows = _parse_sklearn(scope, transformer, inputs, custom_parsers=custom_parsers)
@@ -219,13 +219,6 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
     operator.outputs.append(scope.declare_local_variable("probabilities", kind()))
     return operator.outputs
-
-
-def _transformer(model: Any) -> Any:
-    """What stands in front of the linear model inside the classifier, or None."""
-    if not hasattr(model, "estimator_"):
-        return None
-    return unwrap(model.estimator_)[0]
 
 
 def _shapes(operator: Any) -> None:
@@ -320,26 +313,20 @@ def _score(nodes: _Nodes, rows: str, coef: Any, intercept: float) -> str:
 
 def _probability(nodes: _Nodes, scores: str, curve: TabulatedCurve | ConstantCurve) -> str:
     """P(y = 1) of a column of scores, in double precision."""
-    if isinstance(curve, ConstantCurve):
-        return _constant(nodes, scores, curve.prevalence)
-    return _mixture(nodes, scores, curve)
-
-
-def _constant(nodes: _Nodes, scores: str, prevalence: float) -> str:
-    # Not scores·0 + prevalence, which is NaN for an infinite score.
+    if not isinstance(curve, ConstantCurve):
+        return _mixture(nodes, scores, curve)
     from onnx import numpy_helper
 
-    value = numpy_helper.from_array(np.array([prevalence]))
+    # Not scores·0 + prevalence, which is NaN for an infinite score.
+    value = numpy_helper.from_array(np.array([curve.prevalence]))
     return nodes.add("ConstantOfShape", nodes.add("Shape", scores), value=value)
 
 
 def _probits(curve: TabulatedCurve) -> tuple[Any, Any, Any]:
-    """(weights, slopes, offsets) of p = Σ_j weight_j·Φ(slope_j·(u − centre) + offset_j)."""
+    """(weights, slopes, offsets) of p = Σ_j weight_j·Φ(slope_j·(u − center) + offset_j)."""
     weights, slopes, offsets = [], [], []
     for part in curve.as_parts():
-        link = part.link
-        if link.mixture is None:
-            raise ExportError(f"The {link.name} link is no mixture of probits.")
+        link: Any = part.link
         widened = np.hypot(link.mixture.widths, link.scale * part.sine)
         weights.append(part.weight * link.mixture.weights)
         slopes.append(link.scale * part.cosine / curve.scale.norm / widened)
@@ -387,9 +374,8 @@ def _class_values(classes: Any) -> Any:
             f"The model knows {len(values)} classes; ONNX export takes two for now. Export one "
             "model per pair, or one against the rest."
         )
-    if values.dtype.kind in "iub":
-        return values.astype(np.int64)
-    if values.dtype.kind == "f" and np.all(values == np.round(values)):
+    kind = values.dtype.kind
+    if kind in "iub" or (kind == "f" and np.all(values == np.round(values))):
         return values.astype(np.int64)
     if all(isinstance(value, str) for value in values.tolist()):
         return values.astype(np.str_)

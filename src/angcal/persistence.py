@@ -12,20 +12,17 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 from angcal.files import written
 from angcal.tables.errors import first_line, listed
+from angcal.tables.reading import UNREADABLE
 
 # Raised whenever the types in a file change; files of another format are refused.
 FORMAT = 2
 ABOUT, SCHEMA = "angcal.json", "schema.json"
-DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError),
-    *(KeyError, ValueError, TypeError, AttributeError, IndexError),
-)
+DAMAGE = (*UNREADABLE, AttributeError, IndexError, RuntimeError)
 # Whose modules a file may name at all; looked at before skops is.
 PACKAGES = {"angcal", "sklearn", "numpy", "scipy", "builtins", "collections"}
 # Types of each module that a model may hold besides those that skops trusts by itself.
@@ -53,7 +50,7 @@ TYPES = {
     "angcal.several.choice": "MapChoice",
     "angcal.several.integration": "Noise Rule",
     "angcal.several.predictor": "SeveralPredictor",
-    "angcal.tables.preparing": "NumberColumns SparseColumns TextColumns",
+    "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
     "numpy": "dtype",
     "scipy.sparse._csc": "csc_array csc_matrix",
     "scipy.sparse._csr": "csr_array csr_matrix",
@@ -86,7 +83,7 @@ def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
     """
     path, skops = Path(path), _skops()
     try:
-        told = json.dumps({"format": FORMAT, "versions": _versions(), "about": about or {}})
+        record = json.dumps({"format": FORMAT, "versions": _versions(), "about": about or {}})
     except (TypeError, ValueError) as error:
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
     try:
@@ -104,7 +101,7 @@ def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
         )
     buffer = io.BytesIO(data)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(ABOUT, told)
+        archive.writestr(ABOUT, record)
     with written(path) as file:
         file.write(buffer.getbuffer())
 
@@ -124,7 +121,7 @@ def load(path: Any) -> Any:
     """
     path = Path(path)
     data = _read(path)
-    _check_versions(path, _told(path, data)["versions"])
+    _check_versions(path, _own_part(path, data)["versions"])
     try:
         # A file may claim an older protocol to be read by older, laxer rules.
         if _schema(data).get("protocol") != _protocol_here():
@@ -153,8 +150,8 @@ def about(path: Any) -> dict[str, Any]:
     path : str or Path
     """
     path = Path(path)
-    told = _told(path, _read(path))
-    return {**told["about"], "versions": told["versions"]}
+    record = _own_part(path, _read(path))
+    return {**record["about"], "versions": record["versions"]}
 
 
 def _skops() -> Any:
@@ -205,7 +202,7 @@ def _damaged(path: Path) -> PersistenceError:
     return PersistenceError(f"{path} is damaged or cut off; copy it again, or fit it again.")
 
 
-def _told(path: Path, data: bytes) -> dict[str, Any]:
+def _own_part(path: Path, data: bytes) -> dict[str, Any]:
     """The part of the file that is angcal's own."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = archive.namelist()
@@ -214,22 +211,21 @@ def _told(path: Path, data: bytes) -> dict[str, Any]:
                 f"{path} was not written by angcal.persistence.save; save the model with it."
             )
         try:
-            told = json.loads(archive.read(ABOUT))
+            record = json.loads(archive.read(ABOUT))
         except ValueError as error:
             raise _damaged(path) from error
-    if not isinstance(told, dict) or not isinstance(told.get("format"), int):
+    if not isinstance(record, dict) or not isinstance(record.get("format"), int):
         raise _damaged(path)
-    if told["format"] != FORMAT:
-        way_out = (
-            "update angcal" if told["format"] > FORMAT else "fit the model again with this version"
-        )
+    if record["format"] != FORMAT:
+        older = record["format"] < FORMAT
+        way_out = "fit the model again with this version" if older else "update angcal"
         raise PersistenceError(
-            f"{path} has file format {told['format']}, but this version of angcal reads {FORMAT}; "
-            f"{way_out}."
+            f"{path} has file format {record['format']}, but this version of angcal reads "
+            f"{FORMAT}; {way_out}."
         )
-    if not all(isinstance(told.get(part), dict) for part in ("versions", "about")):
+    if not all(isinstance(record.get(part), dict) for part in ("versions", "about")):
         raise _damaged(path)
-    return told
+    return record
 
 
 def _check_versions(path: Path, wrote: dict[str, str]) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
@@ -23,18 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from angcal._typing import Floats
 from angcal.arguments import seed
-from angcal.cli.terminal import (
-    DONE,
-    PACKAGE_MISSING,
-    WRONG_USAGE,
-    at_least,
-    cannot_write,
-    lacks_packages,
-    say,
-    stages,
-    text_table,
-    wrap,
-)
+from angcal.cli import terminal
 from angcal.displays import STYLES, ReliabilityDisplay
 from angcal.estimators import AngularCalibratedClassifier, ScoreCalibratedClassifier
 from angcal.files import written
@@ -63,8 +51,7 @@ METRICS: dict[str, Callable[[Floats, Floats], float]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(NamedTuple):
     """Labelled rows, rows whose labels nobody sees, test rows."""
 
     X: Floats
@@ -75,33 +62,8 @@ class Split:
     seed: int
 
 
-@dataclass(frozen=True)
-class Contender:
-    """A way to get probabilities, and what it costs.
-
-    Attributes
-    ----------
-    name : str
-    build : callable
-        (base model, split) to an unfitted classifier.
-    fits : int
-        Fits of the base model.
-    held_out : str
-        Labels a fit did without, so that they could calibrate it.
-    style : int or None
-        Entry of `STYLES` in the plot; None is not drawn.
-    """
-
-    name: str
-    build: Callable[[Any, Split], Any]
-    fits: int
-    held_out: str
-    style: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What one contender did on one split."""
+class Outcome(NamedTuple):
+    """What one contender did on one split; `complaints` are the warnings of its fit."""
 
     model: Any
     y_true: Floats
@@ -109,43 +71,56 @@ class Outcome:
     complaints: tuple[str, ...]
 
 
+class Contender(NamedTuple):
+    """A way to get probabilities, and what it costs.
+
+    Attributes
+    ----------
+    name : str
+    fits : int
+        Fits of the base model.
+    held_out : str
+        Labels a fit did without, so that they could calibrate it.
+    build : callable
+        (base model, split) to an unfitted classifier.
+    style : int or None
+        Entry of `STYLES` in the plot; None is not drawn.
+    """
+
+    name: str
+    fits: int
+    held_out: str
+    build: Callable[[Any, Split], Any]
+    style: int | None = None
+
+
 # Outcomes by the base model's C and the contender's name, one per split.
 Outcomes = dict[float, dict[str, list[Outcome]]]
 
+
+def _platt(scores: str) -> Callable[[Any, Split], Any]:
+    return lambda base, split: ScoreCalibratedClassifier(
+        base, method="platt", scores=scores, holdout_size=HOLDOUT_SIZE, random_state=split.seed
+    )
+
+
 PLAIN, ANGULAR, ANGULAR_POOL = "uncalibrated", "angcal", "angcal with pool"
 CONTENDERS = (
-    Contender(PLAIN, lambda base, split: base, 1, "0", style=1),
-    Contender(ANGULAR, lambda base, split: AngularCalibratedClassifier(base), 1, "0", style=0),
+    Contender(PLAIN, 1, "0", lambda base, split: base, style=1),
+    Contender(ANGULAR, 1, "0", lambda base, split: AngularCalibratedClassifier(base), style=0),
     Contender(
         ANGULAR_POOL,
+        1,
+        "0",
         lambda base, split: AngularCalibratedClassifier(base, pool=split.pool),
-        1,
-        "0",
     ),
-    Contender(
-        "Platt, leave-one-out",
-        lambda base, split: ScoreCalibratedClassifier(base, method="platt", scores="loo"),
-        1,
-        "0",
-    ),
-    Contender(
-        "Platt, holdout",
-        lambda base, split: ScoreCalibratedClassifier(
-            base,
-            method="platt",
-            scores="holdout",
-            holdout_size=HOLDOUT_SIZE,
-            random_state=split.seed,
-        ),
-        1,
-        f"{HOLDOUT_SIZE * N_LABELS:.0f}",
-        style=2,
-    ),
+    Contender("Platt, leave-one-out", 1, "0", _platt("loo")),
+    Contender("Platt, holdout", 1, f"{HOLDOUT_SIZE * N_LABELS:.0f}", _platt("holdout"), style=2),
     Contender(
         f"CalibratedClassifierCV({N_FOLDS})",
-        lambda base, split: CalibratedClassifierCV(base, cv=N_FOLDS),
         N_FOLDS,
         f"{N_LABELS // N_FOLDS} per fit",
+        lambda base, split: CalibratedClassifierCV(base, cv=N_FOLDS),
         style=3,
     ),
 )
@@ -159,7 +134,7 @@ def make_split(X: Floats, y: Floats, seed: int, index: int) -> Split:
 
 
 def base_model(C: float) -> Any:
-    """Logistic regression on standardised pixels; the scaler is fitted on the labelled rows."""
+    """Logistic regression on standardized pixels; the scaler is fitted on the labelled rows."""
     return make_pipeline(StandardScaler(), LogisticRegression(C=C, tol=1e-6, max_iter=10_000))
 
 
@@ -189,12 +164,7 @@ def run(splits: Sequence[Split]) -> Outcomes:
 
 def scores_of(outcomes: Sequence[Outcome]) -> Floats:
     """One row per split, one column per metric."""
-    return np.array(
-        [
-            [metric(outcome.y_true, outcome.y_prob) for metric in METRICS.values()]
-            for outcome in outcomes
-        ]
-    )
+    return np.array([[metric(o.y_true, o.y_prob) for metric in METRICS.values()] for o in outcomes])
 
 
 def table(by_name: dict[str, list[Outcome]]) -> list[str]:
@@ -211,7 +181,7 @@ def table(by_name: dict[str, list[Outcome]]) -> list[str]:
         ]
         rows.append([contender.name, str(contender.fits), contender.held_out, *cells])
     header = ["", "fits", "labels held out", *METRICS]
-    return text_table(header, rows, left=len(header)).splitlines()
+    return terminal.text_table(header, rows, left=len(header)).splitlines()
 
 
 def complaints(by_name: dict[str, list[Outcome]]) -> list[str]:
@@ -229,7 +199,7 @@ def report(outcomes: Outcomes, seed: int) -> str:
     n_splits = len(outcomes[DEFAULT_C][PLAIN])
     n_test = len(outcomes[DEFAULT_C][PLAIN][0].y_true)
     parts = [
-        wrap(
+        terminal.wrap(
             f"scikit-learn's digits, even against odd: {N_LABELS} labels, {N_POOL} unlabelled "
             f"rows, {n_test} test rows. Mean ± standard error over {n_splits} random splits; "
             "lower is better in every column; * is the lowest mean, which within a standard "
@@ -239,29 +209,20 @@ def report(outcomes: Outcomes, seed: int) -> str:
     for C, description in PENALTIES.items():
         title = f"LogisticRegression(C={C:g}), {description}"
         parts.append("\n".join([title, *table(outcomes[C])]))
-        parts.extend(wrap(line, "  ") for line in complaints(outcomes[C]))
+        parts.extend(terminal.wrap(line, "  ") for line in complaints(outcomes[C]))
     predictions = [outcome.y_prob for C in PENALTIES for outcome in outcomes[C][ANGULAR]]
     chance = chance_ece(predictions, seed)
     parts.append(
-        wrap(
-            f"Of each ECE about {chance:.3f} is chance: so much a calibrated predictor shows on "
+        terminal.wrap(
+            f"Of each ECE about {chance:.3f} is chance: a calibrated predictor shows it on "
             f"{n_test} test rows."
         )
     )
-    first = outcomes[DEFAULT_C]
-    parts.append(
-        "\n".join(
-            [
-                f"The angle on the first split, C={DEFAULT_C:g}",
-                *(
-                    wrap(
-                        f"{name}: {angle_sentence(found_angle(first[name][0].model.angle_))}", "  "
-                    )
-                    for name in (ANGULAR, ANGULAR_POOL)
-                ),
-            ]
-        )
-    )
+    lines = [f"The angle on the first split, C={DEFAULT_C:g}"]
+    for name in (ANGULAR, ANGULAR_POOL):
+        angle = found_angle(outcomes[DEFAULT_C][name][0].model.angle_)
+        lines.append(terminal.wrap(f"{name}: {angle_sentence(angle)}", "  "))
+    parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
@@ -271,7 +232,7 @@ def report(outcomes: Outcomes, seed: int) -> str:
 def draw(outcomes: Outcomes) -> Any:
     """One reliability diagram per penalty, test rows of all splits pooled.
 
-    There are no bands: a row is in the test set of several splits, so binomial bands would be too
+    There are no bands: a row is a test row in more than one split, so binomial bands would be too
     narrow.
     """
     from matplotlib.figure import Figure
@@ -338,32 +299,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--splits",
-        type=at_least(2, "a standard error needs at least 2 splits"),
+        type=terminal.at_least(2, "a standard error needs at least 2 splits"),
         default=10,
         help="random splits, at least 2 (default: 10)",
     )
     parser.add_argument("--seed", type=seed, default=0, help="of the splits (default: 0)")
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("demo", "matplotlib", "rich"):
-        return PACKAGE_MISSING
-    if cannot_write(options.out, ".png", ".svg", ".pdf"):
-        return WRONG_USAGE
+def execute(options: argparse.Namespace) -> None:
+    """Carry out a parsed command line."""
+    terminal.require_packages("demo", "matplotlib", "rich")
+    terminal.check_out(options.out, ".png", ".svg", ".pdf")
     demonstrate(options.out, options.splits, options.seed)
-    return DONE
 
 
 def demonstrate(out: Path, n_splits: int, seed: int) -> None:
     """Fit all contenders, print the outcome, save the plot."""
     digits = load_digits()
     labels = (digits.target % 2).astype(np.float64)
-    with stages(1) as begin:
+    with terminal.stages(1) as begin:
         begin("calibrating digits")
         outcomes = run([make_split(digits.data, labels, seed, i) for i in range(n_splits)])
-    say(report(outcomes, seed) + "\n")
-    say("\n".join(wrap(line) for line in plot(outcomes, out).splitlines()))
+    terminal.say(report(outcomes, seed) + "\n")
+    terminal.say("\n".join(terminal.wrap(line) for line in plot(outcomes, out).splitlines()))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -379,4 +337,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     add_arguments(parser)
     options = parser.parse_args(arguments)
+    terminal.require_packages("demo", "rich")  # rather now than after a minute's work
     demonstrate(options.out, options.splits, options.seed)

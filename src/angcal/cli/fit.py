@@ -8,20 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from angcal.cli.terminal import (
-    DONE,
-    PACKAGE_MISSING,
-    WRONG_USAGE,
-    add_table_arguments,
-    cannot_write,
-    lacks_packages,
-    read_tables,
-    say,
-    stages,
-    text_table,
-    threads,
-    wrap,
-)
+from angcal.cli import terminal
 
 DESCRIPTION = """\
 Fit a calibrated classifier to a table, and say how far its probabilities can be believed.
@@ -46,33 +33,31 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal fit``."""
-    add_table_arguments(parser, seed_help="of random folds (default: 0)")
+    terminal.add_table_arguments(parser, seed_help="of random folds (default: 0)")
     parser.add_argument("--out", type=Path, help="file for the model, such as model.skops")
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("fit", "pandas", "rich", *(["skops"] if options.out else [])):
-        return PACKAGE_MISSING
-    if options.out and cannot_write(options.out, ".skops"):
-        return WRONG_USAGE
+def execute(options: argparse.Namespace) -> None:
+    """Carry out a parsed command line."""
+    terminal.require_packages("fit", "pandas", "rich", *(["skops"] if options.out else []))
+    if options.out:
+        terminal.check_out(options.out, ".skops")
     from angcal.report.findings import plain_words
     from angcal.report.verdict import judge
     from angcal.tables import fit_table
 
-    with stages(3) as begin, warnings.catch_warnings(record=True) as caught:
+    with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
-        features, y, pool = read_tables(options)
+        features, y, pool = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
-        with threads(options.jobs):
+        with terminal.threads(options.jobs):
             fitted = fit_table(features, y, pool=pool, seed=options.seed)
         begin("saving")
         if options.out:
             _save(fitted, options)
     verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))
     _print_outcome(options, fitted, verdict, plain_words(caught))
-    return DONE
 
 
 def _save(fitted: Any, options: argparse.Namespace) -> None:
@@ -97,7 +82,7 @@ def _print_outcome(
             "warnings": notes,
             "model": None if options.out is None else str(options.out),
         }
-        say(json.dumps(numbers, allow_nan=False))
+        terminal.say(json.dumps(numbers, allow_nan=False))
         return
     parts = [in_words(verdict)]
     if fitted.dropped:
@@ -105,7 +90,7 @@ def _print_outcome(
         more = len(fitted.dropped) - len(lines)
         lines += [f"  and {more} more"] if more else []
         parts.append("\n".join(["Columns left out:", *lines]))
-    parts.extend(wrap(f"Note: {note}") for note in notes)
+    parts.extend(terminal.wrap(f"Note: {note}") for note in notes)
     if options.out is None:
         parts.append("Nothing was saved; --out model.skops keeps the model.")
     else:
@@ -113,7 +98,7 @@ def _print_outcome(
             f"Saved {options.out}. Next: angcal predict {options.out} new.csv --out "
             "probabilities.csv"
         )
-    say("\n\n".join(parts))
+    terminal.say("\n\n".join(parts))
 
 
 def in_words(verdict: Any) -> str:
@@ -121,5 +106,5 @@ def in_words(verdict: Any) -> str:
     from angcal.report.verdict import sentences, table_rows
 
     header, *rows = table_rows(verdict)
-    headline, about_rows, *others = (wrap(sentence) for sentence in sentences(verdict))
-    return "\n\n".join([headline, about_rows, text_table(header, rows), *others])
+    headline, about_rows, *others = (terminal.wrap(sentence) for sentence in sentences(verdict))
+    return "\n\n".join([headline, about_rows, terminal.text_table(header, rows), *others])

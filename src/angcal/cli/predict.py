@@ -7,16 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from angcal.cli.terminal import (
-    DONE,
-    FAILED,
-    PACKAGE_MISSING,
-    WRONG_USAGE,
-    cannot_write,
-    lacks_packages,
-    stages,
-    tell,
-)
+from angcal.cli import terminal
 
 ROWS_AT_ONCE = 20_000
 DESCRIPTION = """\
@@ -45,30 +36,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", metavar="COLUMN", help="carry this column over to the result")
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Carry out a parsed command line; returns the exit code."""
+def execute(options: argparse.Namespace) -> None:
+    """Carry out a parsed command line."""
     parquet = options.out.lower().endswith(".parquet")
-    if lacks_packages("predict", "pandas", "skops", "rich", *(["pyarrow"] if parquet else [])):
-        return PACKAGE_MISSING
-    inputs = (options.data, options.model)
-    if options.out != "-" and cannot_write(Path(options.out), ".csv", ".parquet", inputs=inputs):
-        return WRONG_USAGE
+    packages = ["pandas", "skops", "rich", *(["pyarrow"] if parquet else [])]
+    terminal.require_packages("predict", *packages)
+    if options.out != "-":
+        inputs = (options.data, options.model)
+        terminal.check_out(Path(options.out), ".csv", ".parquet", inputs=inputs)
     from angcal.persistence import about, load
-    from angcal.tables import read_table
+    from angcal.tables import TableError, read_table
 
-    with stages(3) as begin:
+    with terminal.stages(3) as begin:
         begin("reading the model")
         model, known = load(options.model), about(options.model)
         begin("reading the table")
         frame = read_table(options.data, least_rows=1)
         if options.id is not None and options.id not in frame.columns:
-            tell(f"{options.data} has no column called {options.id!r} for --id; name one it has.")
-            return FAILED
+            raise TableError(
+                f"{options.data} has no column called {options.id!r} for --id; name one it has."
+            )
         rows = _rows_for(model, known, frame, options)
         begin(f"predicting {len(rows)} rows")
         table = _probabilities(model, rows, frame, options.id)
     _write(table, options.out)
-    return DONE
 
 
 def _rows_for(model: Any, known: dict[str, Any], frame: Any, options: argparse.Namespace) -> Any:
@@ -87,11 +78,13 @@ def _rows_for(model: Any, known: dict[str, Any], frame: Any, options: argparse.N
             )
         return others.to_numpy()
     rows = aligned(frame, [str(name) for name in names], str(options.data))
-    used = set(names)
-    extra = [name for name in others.columns if name not in used]
+    known_names = set(names)
+    extra = [name for name in others.columns if name not in known_names]
     if extra:
         plural = "s" if len(extra) > 1 else ""
-        tell(f"note: ignored {len(extra)} column{plural} not used by the model: {listed(extra)}")
+        terminal.tell(
+            f"note: ignored {len(extra)} column{plural} not used by the model: {listed(extra)}"
+        )
     return rows
 
 

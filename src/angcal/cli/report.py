@@ -8,20 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from angcal.cli.terminal import (
-    DONE,
-    PACKAGE_MISSING,
-    WRONG_USAGE,
-    add_table_arguments,
-    at_least,
-    cannot_write,
-    lacks_packages,
-    read_tables,
-    say,
-    stages,
-    threads,
-    wrap,
-)
+from angcal.cli import terminal
 
 DESCRIPTION = """\
 Write a report on how far the probabilities of a table's classifier can be believed.
@@ -45,7 +32,7 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal report``."""
-    add_table_arguments(parser, seed_help="of folds and bootstrap draws (default: 0)")
+    terminal.add_table_arguments(parser, seed_help="of folds and bootstrap draws (default: 0)")
     parser.add_argument(
         "--out",
         type=Path,
@@ -55,24 +42,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", help="heading of the report")
     parser.add_argument(
         "--repeats",
-        type=at_least(1, "a number of repetitions from 1 up"),
+        type=terminal.at_least(1, "a number of repetitions from 1 up"),
         help="repetitions of the cross-validation (default: 1 to 4, fewer for larger tables)",
     )
 
 
-def execute(options: argparse.Namespace) -> int:
-    """Carry out a parsed command line; returns the exit code."""
-    if lacks_packages("report", "jinja2", "matplotlib", "pandas", "rich"):
-        return PACKAGE_MISSING
-    if cannot_write(options.out, ".html", ".htm"):
-        return WRONG_USAGE
+def execute(options: argparse.Namespace) -> None:
+    """Carry out a parsed command line."""
+    terminal.require_packages("report", "jinja2", "matplotlib", "pandas", "rich")
+    terminal.check_out(options.out, ".html", ".htm")
     from angcal.files import write_text
 
-    with threads(options.jobs):
+    with terminal.threads(options.jobs):
         found, html = _make(options)
     write_text(options.out, html)
     _print_outcome(options, found)
-    return DONE
 
 
 def _make(options: argparse.Namespace) -> tuple[Any, str]:
@@ -81,13 +65,13 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
     from angcal.report.comparison import fold_count, repeats_for
     from angcal.report.findings import DEFAULT_TITLE, plain_words
 
-    with stages(1) as begin, warnings.catch_warnings(record=True) as caught:
+    with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
-        features, y, pool = read_tables(options)
+        features, y, pool = terminal.read_tables(options)
     size, n_classes = features.shape[0] * features.shape[1], len(set(y.tolist()))
     repeats = options.repeats or repeats_for(size, n_classes)
-    with stages(2 + repeats * fold_count(y)) as begin:
+    with terminal.stages(2 + repeats * fold_count(y)) as begin:
 
         def progress(done: int, total: int, what: str) -> None:
             if what == "fitting":
@@ -116,7 +100,7 @@ def _print_outcome(options: argparse.Namespace, found: Any) -> None:
 
     if options.json:
         numbers = finite({**summary(found), "report": str(options.out)})
-        say(json.dumps(numbers, allow_nan=False))
+        terminal.say(json.dumps(numbers, allow_nan=False))
         return
-    parts = [wrap(sentence) for sentence in verdict(found)]
-    say("\n\n".join([*parts, f"The report: {options.out}"]))
+    parts = [terminal.wrap(sentence) for sentence in verdict(found)]
+    terminal.say("\n\n".join([*parts, f"The report: {options.out}"]))

@@ -19,18 +19,22 @@ from threading import Timer
 from typing import Any
 
 from angcal.arguments import seed
-from angcal.tables.errors import clean
+from angcal.tables.errors import MissingPackageError, clean
 
 DONE, FAILED, WRONG_USAGE, PACKAGE_MISSING, INTERRUPTED = 0, 1, 2, 3, 130
-DEBUG = "ANGCAL_DEBUG"
 WIDTH = 96
+PATIENCE = 2.0  # seconds before a bar appears
 # For outputs that are not UTF-8.
-IN_ASCII = str.maketrans(
-    {"−": "-", "±": "+/-", "°": " deg", "…": "...", "×": "x", "Σ": "Sigma", "⁻": "^-", "¹": "1"}
-)
-
-Execute = Callable[[Namespace], int]
-
+IN_ASCII = {
+    "−": "-",
+    "±": "+/-",
+    "°": " deg",
+    "…": "...",
+    "×": "x",
+    "Σ": "Sigma",
+    "⁻": "^-",
+    "¹": "1",
+}
 
 # -- what is printed ---------------------------------------------------------------------------
 
@@ -38,11 +42,9 @@ Execute = Callable[[Namespace], int]
 def say(text: str) -> None:
     """Print the result of a command, also where the output is not UTF-8."""
     text, encoding = clean(text), sys.stdout.encoding or "ascii"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(IN_ASCII).encode(encoding, "backslashreplace").decode(encoding)
-    print(text)
+    missing = {x for x in set(text) if x.encode(encoding, "ignore") == b""}
+    spelled = {ord(x): IN_ASCII.get(x, f"\\u{ord(x):04x}") for x in missing}
+    print(text.translate(spelled))
 
 
 def tell(message: str) -> None:
@@ -104,7 +106,7 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
         bar.update(task, completed=begun, description=clean(name))
         begun += 1
 
-    patience = Timer(2.0, bar.start)
+    patience = Timer(PATIENCE, bar.start)
     patience.daemon = True
     patience.start()
     try:
@@ -112,34 +114,41 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
     finally:
         patience.cancel()
         patience.join()
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
 # -- how a command ends ------------------------------------------------------------------------
 
 
-def guarded(name: str, execute: Execute) -> Execute:
-    """The command with every error turned into a sentence; ``ANGCAL_DEBUG=1`` shows where it was.
+class UsageError(ValueError):
+    """The arguments cannot be meant; the message says why."""
+
+
+def guarded(name: str, execute: Callable[[Namespace], None]) -> Callable[[Namespace], int]:
+    """The command with its exit code, and every error turned into a sentence.
+
+    ``ANGCAL_DEBUG=1`` shows where an error was raised instead.
 
     Parameters
     ----------
     name : str
         Of the command.
     execute : callable
-        Options to exit code.
+        Carries out the parsed options.
     """
 
     def run(options: Namespace) -> int:
         try:
-            code = execute(options)
+            execute(options)
             sys.stdout.flush()  # here, where a reader who has left is no error
-            return code
+            return DONE
         except BrokenPipeError:
             # Whoever read our output has seen enough; Python must not try to flush the rest.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
-            if os.environ.get(DEBUG):
+            if os.environ.get("ANGCAL_DEBUG"):
                 raise
             return _ended(name, error)
 
@@ -147,51 +156,44 @@ def guarded(name: str, execute: Execute) -> Execute:
 
 
 def _ended(name: str, error: Exception) -> int:
-    if isinstance(error, ImportError):
-        tell(str(error))
-        return PACKAGE_MISSING
     sentence = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, MemoryError):
-        tell(f"angcal {name}: there is not enough memory for this table; take fewer rows.")
+        sentence = f"angcal {name}: there is not enough memory for this table; take fewer rows."
     elif isinstance(error, OSError) and error.filename is not None:
-        tell(f"cannot read or write {error.filename}: {error.strerror}; name another file.")
-    elif isinstance(error, ValueError):
-        tell(sentence)
-    else:
-        tell(f"angcal {name} failed: {type(error).__name__}: {sentence} ({DEBUG}=1 shows where.)")
-    return FAILED
+        sentence = f"cannot read or write {error.filename}: {error.strerror}; name another file."
+    elif not isinstance(error, ImportError | ValueError):
+        kind = type(error).__name__
+        sentence = f"angcal {name} failed: {kind}: {sentence} (ANGCAL_DEBUG=1 shows where.)"
+    tell(sentence)
+    if isinstance(error, ImportError):
+        return PACKAGE_MISSING
+    return WRONG_USAGE if isinstance(error, UsageError) else FAILED
 
 
-def lacks_packages(name: str, *packages: str) -> bool:
-    """Whether a package is missing that the command needs; says which, and what to do."""
+def require_packages(name: str, *packages: str) -> None:
+    """Raise where a package is missing that the command needs; say which, and what to do."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        tell(f"angcal {name} needs {' and '.join(missing)}; run: pip install 'angcal[cli]'")
-    return bool(missing)
+        raise MissingPackageError(
+            f"angcal {name} needs {' and '.join(missing)}; run: pip install 'angcal[cli]'"
+        )
 
 
-def cannot_write(path: Path, *suffixes: str, inputs: Sequence[Path | None] = ()) -> bool:
-    """Whether ``--out`` cannot be written; says why, better before a long fit than after."""
-    if reason := _why_not_writable(path, suffixes, inputs):
-        tell(f"--out {path} {reason}.")
-    return reason is not None
-
-
-def _why_not_writable(
-    path: Path, suffixes: Sequence[str], inputs: Sequence[Path | None]
-) -> str | None:
-    if path.suffix.lower() not in suffixes:
-        return f"must end in {' or '.join(suffixes)}"
-    if path.is_dir():
-        return "is a folder; name a file in it"
-    if any(read is not None and path.resolve() == read.resolve() for read in inputs):
-        return "would overwrite its own input; name another file"
+def check_out(path: Path, *suffixes: str, inputs: Sequence[Path] = ()) -> None:
+    """Raise where ``--out`` cannot be written: better known before a long fit than after."""
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
+    if path.suffix.lower() not in suffixes:
+        raise UsageError(f"--out {path} must end in {' or '.join(suffixes)}.")
+    if path.is_dir():
+        raise UsageError(f"--out {path} is a folder; name a file in it.")
+    if any(path.resolve() == read.resolve() for read in inputs):
+        raise UsageError(f"--out {path} would overwrite its own input; name another file.")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return f"cannot be written: {folder} is no folder that is open to you"
-    return None
+        raise UsageError(
+            f"--out {path} cannot be written: {folder} is no folder that is open to you."
+        )
 
 
 # -- what more than one command takes ----------------------------------------------------------

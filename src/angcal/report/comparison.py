@@ -23,7 +23,8 @@ from angcal.baselines import PlattScaling
 from angcal.estimators import ScoreCalibratedClassifier
 from angcal.metrics import expected_calibration_error
 from angcal.metrics.calibration import ece_and_error
-from angcal.report.figures import both_classes, mean_and_error, row_losses
+from angcal.metrics.scores import mean_and_error
+from angcal.report.figures import both_classes, row_losses
 from angcal.tables import fit_table, preparation
 from angcal.tables.fitting import MOST_FOLDS, STRENGTHS
 
@@ -73,6 +74,14 @@ class Fold:
         """ŵᵀx + b̂ of the test rows, for two classes."""
         return np.asarray(self.test @ self.head.coef_[0]) + float(self.head.intercept_[0])
 
+    def logistic(self, C: float | None = None) -> LogisticRegression:
+        """The unfitted linear model, with angcal's penalty by default."""
+        return LogisticRegression(C=self.C if C is None else C, max_iter=5000)
+
+    def predict(self, model: Any) -> Floats:
+        """Probabilities of the test rows by another model, fitted on the training rows."""
+        return np.asarray(model.fit(self.train, self.codes).predict_proba(self.test))
+
 
 @dataclass(frozen=True)
 class Method:
@@ -82,13 +91,13 @@ class Method:
     ----------
     name : str
     fits, fits_multiclass : str
-        Fits of the linear model for two classes, and for more.
+        Fits of the linear model for two classes, and for more; empty where it takes only two.
     labels : str
         Share of the training labels that each fit sees.
     predict : callable
         From a fold to (m, K) probabilities of its test rows.
-    needs_angcal, two_classes : bool
-        What it cannot do without.
+    needs_angcal : bool
+        Whether it uses angcal's fit.
     """
 
     name: str
@@ -97,25 +106,12 @@ class Method:
     labels: str
     predict: Callable[[Fold], Floats]
     needs_angcal: bool = False
-    two_classes: bool = False
-
-
-def _logistic(C: float) -> LogisticRegression:
-    return LogisticRegression(C=C, max_iter=5000)
-
-
-def _angcal(fold: Fold) -> Floats:
-    return np.asarray(fold.model.predict_proba(fold.raw_test))
 
 
 def _uncalibrated(fold: Fold) -> Floats:
     if np.shape(getattr(fold.head, "coef_", ()))[:1] == (1,):
         return both_classes(expit(fold.test_scores))
-    return np.asarray(_logistic(fold.C).fit(fold.train, fold.codes).predict_proba(fold.test))
-
-
-def _default(fold: Fold) -> Floats:
-    return np.asarray(_logistic(1.0).fit(fold.train, fold.codes).predict_proba(fold.test))
+    return fold.predict(fold.logistic())
 
 
 def _platt_loo(fold: Fold) -> Floats:
@@ -126,19 +122,18 @@ def _platt_loo(fold: Fold) -> Floats:
 
 def _platt_holdout(fold: Fold) -> Floats:
     model = ScoreCalibratedClassifier(
-        _logistic(fold.C),
+        fold.logistic(),
         method=PlattScaling(smoothed_targets=True),
         scores="holdout",
         holdout_size=HOLDOUT_SIZE,
         random_state=fold.seed,
     )
-    return np.asarray(model.fit(fold.train, fold.codes).predict_proba(fold.test))
+    return fold.predict(model)
 
 
 def _sklearn(fold: Fold) -> Floats:
     folds = min(N_FOLDS, int(np.bincount(fold.codes).min()))
-    model = CalibratedClassifierCV(_logistic(fold.C), cv=folds)
-    return np.asarray(model.fit(fold.train, fold.codes).predict_proba(fold.test))
+    return fold.predict(CalibratedClassifierCV(fold.logistic(), cv=folds))
 
 
 METHODS = (
@@ -147,35 +142,14 @@ METHODS = (
         f"1 path of {PENALTIES} penalties",
         f"{len(STRENGTHS)} penalties × {MOST_FOLDS} folds + 1",
         "all",
-        _angcal,
+        lambda fold: np.asarray(fold.model.predict_proba(fold.raw_test)),
         needs_angcal=True,
     ),
     Method(UNCALIBRATED, "the same path", "the same", "all", _uncalibrated, needs_angcal=True),
-    Method(DEFAULT, "1", "1", "all", _default),
-    Method(
-        "Platt, leave-one-out",
-        "the same path",
-        "",
-        "all",
-        _platt_loo,
-        needs_angcal=True,
-        two_classes=True,
-    ),
-    Method(
-        "Platt, holdout",
-        "1",
-        "",
-        f"{100 * (1 - HOLDOUT_SIZE):.0f} %",
-        _platt_holdout,
-        two_classes=True,
-    ),
-    Method(
-        f"CalibratedClassifierCV({N_FOLDS})",
-        str(N_FOLDS),
-        str(N_FOLDS),
-        f"{100 * (1 - 1 / N_FOLDS):.0f} %",
-        _sklearn,
-    ),
+    Method(DEFAULT, "1", "1", "all", lambda fold: fold.predict(fold.logistic(1.0))),
+    Method("Platt, leave-one-out", "the same path", "", "all", _platt_loo, needs_angcal=True),
+    Method("Platt, holdout", "1", "", f"{1 - HOLDOUT_SIZE:.0%}", _platt_holdout),
+    Method(f"CalibratedClassifierCV({N_FOLDS})", "5", "5", f"{1 - 1 / N_FOLDS:.0%}", _sklearn),
 )
 
 
@@ -194,7 +168,7 @@ class Comparison:
         Log-loss of every row, averaged over repetitions.
     folds, repeats : int
     chance : float
-        The ECE that the first method would show on so many rows were it calibrated.
+        The ECE that the first method would show on these rows by chance if it were calibrated.
     failures : mapping from name to reason
     """
 
@@ -220,7 +194,7 @@ class Comparison:
     def difference(self, name: str, other: str) -> tuple[float, float]:
         """Mean log-loss of one method less another's, and the standard error of that."""
         gap = self.losses[self.names.index(name)] - self.losses[self.names.index(other)]
-        return mean_and_error(gap)
+        return mean_and_error(gap, np.ones_like(gap))
 
 
 def repeats_for(n_entries: int, n_classes: int = 2) -> int:
@@ -268,7 +242,7 @@ def compare(
     methods = [
         method
         for method in METHODS
-        if (with_angcal or not method.needs_angcal) and (n_classes == 2 or not method.two_classes)
+        if (with_angcal or not method.needs_angcal) and (n_classes == 2 or method.fits_multiclass)
     ]
     found = {method.name: np.full((repeats, len(codes), n_classes), np.nan) for method in methods}
     failures: dict[str, str] = {}
@@ -322,14 +296,14 @@ def _measure(
     truth = np.eye(int(codes.max()) + 1)[codes]
     # Two classes mirror each other: one column says it all.
     columns = [1] if truth.shape[1] == 2 else list(range(truth.shape[1]))
-    losses, rows = [], []
+    losses, rows, ones = [], [], np.ones(len(codes))
     for method in methods:
         p = found[method.name]
         losses.append(row_losses(p, codes).mean(axis=0))
         brier = ((p - truth) ** 2)[:, :, columns].mean(axis=0).sum(axis=1)
         pairs = [(truth[:, k], one[:, k].clip(0.0, 1.0)) for one in p for k in columns]
-        ece = ece_and_error(pairs, np.ones(len(codes)), n_draws=60, random_state=seed)
-        rows.append([mean_and_error(losses[-1]), mean_and_error(brier), ece])
+        ece = ece_and_error(pairs, ones, n_draws=60, random_state=seed)
+        rows.append([mean_and_error(losses[-1], ones), mean_and_error(brier, ones), ece])
     table = np.array(rows)
     first = found[methods[0].name]
     return Comparison(

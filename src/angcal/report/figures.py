@@ -25,9 +25,8 @@ from angcal.metrics import (
     log_loss,
     multiclass_log_loss,
 )
+from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
 from angcal.path.confidence import calibration_slope
-
-PROBABILITY_FLOOR = 1e-12
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,8 @@ class LeaveOneOut:
     @property
     def gain(self) -> tuple[float, float]:
         """Mean over rows of plain less calibrated log-loss, and the standard error of that mean."""
-        return mean_and_error(
-            row_losses(self.plain, self.codes) - row_losses(self.calibrated, self.codes)
-        )
+        plain, calibrated = (row_losses(p, self.codes) for p in (self.plain, self.calibrated))
+        return mean_and_error(plain - calibrated, np.ones(len(plain)))
 
 
 def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
@@ -130,11 +128,6 @@ def row_losses(p: Floats, codes: Any) -> Floats:
     labels = np.broadcast_to(codes[:, None], (*p.shape[:-1], 1))
     of_label = np.take_along_axis(p, labels, axis=-1)[..., 0]
     return -np.log(np.clip(of_label, PROBABILITY_FLOOR, 1.0))
-
-
-def mean_and_error(values: Floats) -> tuple[float, float]:
-    """Mean of the values and its standard error, sd/√n."""
-    return float(np.mean(values)), float(np.std(values) / np.sqrt(len(values)))
 
 
 def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
 
 from angcal.report.comparison import PENALTIES, Comparison, compare, repeats_for
@@ -98,13 +97,8 @@ def examine(
 
     `notes` are sentences about the table itself that go with the warnings.
     """
-    labels = column_or_1d(np.asarray(y))
-    if len(labels) != len(features):
-        raise ValueError(f"features has {len(features)} rows and y {len(labels)}; give one each.")
-    encoder = _encoder(labels, target)
-    codes, n_classes = encoder.transform(labels), len(encoder.classes_)
-    if n_classes < 2:
-        raise ValueError(f"{target} has one class only; a report needs rows of two classes.")
+    labels, classes, codes = _encoded(y, len(features), target)
+    n_classes = len(classes)
     if repeats is not None and repeats < 1:
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
     tell = progress or (lambda done, total, what: None)
@@ -132,7 +126,7 @@ def examine(
         n_columns=features.shape[1],
         n_features=0 if fitted is None else int(fitted.d),
         n_pool=n_pool,
-        classes=tuple(str(name) for name in encoder.classes_),
+        classes=tuple(str(name) for name in classes),
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
         dropped=tuple((str(name), str(why)) for name, why in dropped_columns(features)),
@@ -148,17 +142,23 @@ def examine(
     )
 
 
-def _encoder(labels: Any, target: str) -> LabelEncoder:
-    """Knows the classes, in sorted order."""
+def _encoded(y: Any, n_rows: int, target: str) -> tuple[Any, Any, Any]:
+    """(labels as an array, classes in sorted order, labels as 0, 1, …)."""
+    labels = column_or_1d(np.asarray(y))
+    if len(labels) != n_rows:
+        raise ValueError(f"features has {n_rows} rows and y {len(labels)}; give one each.")
     missing = [label for label in labels if label is None or label != label]
     if missing:
         raise ValueError(f"{target} is missing in {len(missing)} rows; drop them first.")
     try:
-        return LabelEncoder().fit(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
         raise ValueError(
             f"{target} mixes labels that cannot be sorted, such as numbers and text; recode it."
         ) from error
+    if len(classes) < 2:
+        raise ValueError(f"{target} has one class only; a report needs rows of two classes.")
+    return labels, classes, codes
 
 
 def _fit(
@@ -213,7 +213,7 @@ def verdict(found: Findings) -> list[str]:
 
 def summary(found: Findings) -> dict[str, Any]:
     """The same as plain numbers, for machines."""
-    told: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "title": found.title,
         "target": found.target,
         "rows": found.n_rows,
@@ -228,10 +228,10 @@ def summary(found: Findings) -> dict[str, Any]:
         "verdict": verdict(found),
     }
     if found.verdict is not None and found.diagnostics is not None:
-        told |= _two_class_numbers(found.verdict, found.model.angle_, found.diagnostics)
+        numbers |= _two_class_numbers(found.verdict, found.model.angle_, found.diagnostics)
     compared = found.comparison
     if compared is not None:
-        told["comparison"] = [
+        numbers["comparison"] = [
             {
                 "method": method.name,
                 "fits": method.fits_multiclass if len(found.classes) > 2 else method.fits,
@@ -241,8 +241,8 @@ def summary(found: Findings) -> dict[str, Any]:
             | {f"{metric} error": float(errors[i]) for metric, errors in compared.errors.items()}
             for i, method in enumerate(compared.methods)
         ]
-        told["folds"], told["repeats"] = compared.folds, compared.repeats
-    return told
+        numbers["folds"], numbers["repeats"] = compared.folds, compared.repeats
+    return numbers
 
 
 def _two_class_numbers(found: Verdict, angle: Any, shape: Diagnostics) -> dict[str, Any]:

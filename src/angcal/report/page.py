@@ -21,6 +21,7 @@ ROUTES = {
     "given": "given by the user",
     "fallback": "none worked",
 }
+PATH = {"log_loss": "log-loss", "ece": "calibration error", "cosine": "cosine of the angle"}
 
 
 def make_report(
@@ -152,13 +153,13 @@ def _drawings(found: Findings) -> dict[str, Any]:
         if not model.angle_.is_fallback:
             drawings["angle"] = pictures.angle(model)
         drawings["link"] = pictures.smoothed_link(model)
-        for metric in ("log_loss", "ece", "cosine"):
-            drawings[metric] = pictures.penalty_path(model.path_, metric)
+        for metric, name in PATH.items():
+            drawings[metric] = pictures.penalty_path(model.path_, metric, name)
         drawings["quantiles"] = pictures.quantiles(found.diagnostics)
     elif compared is not None:
         names = dict.fromkeys([ANGCAL, UNCALIBRATED, *compared.names])
         shown = [name for name in names if compared.has(name)][:2]
-        drawings["classwise"] = {name: pictures.classwise(found, name) for name in shown}
+        drawings["classwise"] = {name: pictures.classwise(found, compared, name) for name in shown}
     if found.cosines is not None and len(found.classes) <= pictures.MOST_PANELS:
         drawings["angles"] = pictures.angle_matrix(found.cosines, found.classes)
     if compared is not None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 from xml.etree import ElementTree
 
@@ -68,12 +68,37 @@ SETTINGS = {
 }
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
+Picture = tuple[Any, str, str, str]
+"""Figure, name, title and description, as `inline_svg` takes them."""
+
+
+def drawn(draw: Callable[..., Picture]) -> Callable[..., Any]:
+    """The picture that a function draws, as inline SVG in the report's style."""
+
+    @wraps(draw)
+    def in_style(*arguments: Any) -> Any:
+        import matplotlib
+
+        with matplotlib.rc_context(), warnings.catch_warnings():
+            # Letters that matplotlib's font lacks are measured wrongly but shown by the browser.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(SETTINGS)
+            return inline_svg(*draw(*arguments))
+
+    return in_style
+
 
 def _figure(height: float, width: float = 4.5) -> Any:
-    # Inches: small enough to stay readable on a phone.
+    """An empty figure, in inches: small enough to stay readable on a phone."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def _style(calibrated: bool) -> dict[str, Any]:
+    color, marker, dash = STYLES[0 if calibrated else 1]
+    return {"color": color, "marker": marker, "linestyle": dash}
 
 
 def _short(name: str) -> str:
@@ -82,199 +107,155 @@ def _short(name: str) -> str:
     return name if len(name) <= 24 else name[:23] + "…"
 
 
-def reliability(figures: LeaveOneOut, kind: str, positive: str) -> Any:
+@drawn
+def reliability(figures: LeaveOneOut, kind: str, positive: str) -> Picture:
     """Reliability diagram of "calibrated" or "plain" leave-one-out probabilities of two classes."""
-    with drawing():
-        figure = _figure(5.3)
-        style = STYLES[0 if kind == "calibrated" else 1]
-        ReliabilityDisplay.from_predictions(
-            figures.codes,
-            getattr(figures, kind)[:, 1],
-            n_bins=10,
-            name="angcal" if kind == "calibrated" else "plain",
-            ax=figure.subplots(),
-            histogram=True,
-            color=style[0],
-            marker=style[1],
-            linestyle=style[2],
-        )
-        return inline_svg(
-            figure,
-            f"reliability-{kind}",
-            f"Reliability diagram of the {kind} probabilities",
-            f"Observed frequency of {clean(positive)} against the mean predicted probability in "
-            f"10 bins, with 95% consistency bands and a histogram of the predictions below. "
-            f"The expected calibration error is {figures.side(kind).ece:.3f}.",
-        )
+    figure, calibrated = _figure(5.3), kind == "calibrated"
+    ReliabilityDisplay.from_predictions(
+        figures.codes,
+        getattr(figures, kind)[:, 1],
+        n_bins=10,
+        name="angcal" if calibrated else "plain",
+        ax=figure.subplots(),
+        histogram=True,
+        **_style(calibrated),
+    )
+    return (
+        figure,
+        f"reliability-{kind}",
+        f"Reliability diagram of the {kind} probabilities",
+        f"Observed frequency of {clean(positive)} against the mean predicted probability in 10 "
+        "bins, with 95% consistency bands and a histogram of the predictions below. The expected "
+        f"calibration error is {figures.side(kind).ece:.3f}.",
+    )
 
 
-def angle(model: Any) -> Any:
+@drawn
+def angle(model: Any) -> Picture:
     """The angle as an angle."""
-    with drawing():
-        figure = _figure(4.6)
-        display = AngleDisplay.from_estimator(model, ax=figure.subplots())
-        low, high = display.degree_interval or (0.0, 180.0)
-        return inline_svg(
-            figure,
-            "angle",
-            "The angle between fitted and true weights",
-            f"Two arrows {model.angle_.degrees:.0f} degrees apart. The interval, a wedge, goes "
-            f"from {low:.0f} to {high:.0f} degrees.",
-        )
+    figure = _figure(4.6)
+    display = AngleDisplay.from_estimator(model, ax=figure.subplots())
+    low, high = display.degree_interval or (0.0, 180.0)
+    return (
+        figure,
+        "angle",
+        "The angle between fitted and true weights",
+        f"Two arrows {model.angle_.degrees:.0f} degrees apart. The interval, a wedge, goes from "
+        f"{low:.0f} to {high:.0f} degrees.",
+    )
 
 
-def smoothed_link(model: Any) -> Any:
+@drawn
+def smoothed_link(model: Any) -> Picture:
     """F against the raw sigmoid."""
-    with drawing():
-        figure = _figure(4.9)
-        display = SmoothedLinkDisplay.from_estimator(model, ax=figure.subplots())
-        low, high = display.calibrated[[0, -1]]
-        raw_low, raw_high = display.raw[[0, -1]]
-        return inline_svg(
-            figure,
-            "link",
-            "From score to probability",
-            f"Over the scores of the training rows the calibrated curve rises from {low:.2f} to "
-            f"{high:.2f}, the raw sigmoid from {raw_low:.2f} to {raw_high:.2f}. A histogram of the "
-            "scores lies below.",
-        )
+    figure = _figure(4.9)
+    display = SmoothedLinkDisplay.from_estimator(model, ax=figure.subplots())
+    low, high = display.calibrated[[0, -1]]
+    raw_low, raw_high = display.raw[[0, -1]]
+    return (
+        figure,
+        "link",
+        "From score to probability",
+        f"Over the scores of the training rows the calibrated curve rises from {low:.2f} to "
+        f"{high:.2f}, the raw sigmoid from {raw_low:.2f} to {raw_high:.2f}. A histogram of the "
+        "scores lies below.",
+    )
 
 
-def penalty_path(path: Any, metric: str) -> Any:
-    """Leave-one-out "log_loss", "ece" or "cosine" against C."""
-    shown = {
-        "log_loss": ("Log-loss", "log-loss", path.log_loss),
-        "ece": ("Calibration error", "calibration error", path.ece),
-        "cosine": ("Cosine of the angle", "cosine of the angle", path.cosine),
-    }
-    title, name, values = shown[metric]
-    with drawing():
-        figure = _figure(2.9, 3.5)
-        PenaltyPathDisplay(path).plot([figure.subplots()], show=[metric])
-        return inline_svg(
-            figure,
-            f"path-{metric}",
-            f"{title} under each penalty",
-            f"The leave-one-out {name} under {len(path.C)} penalties from C = {path.C[0]:.2g} to "
-            f"{path.C[-1]:.2g}. At the chosen C = {path.C[path.index]:.2g} it is "
-            f"{values[path.index]:.3f}.",
-        )
+@drawn
+def penalty_path(path: Any, metric: str, name: str) -> Picture:
+    """Leave-one-out "log_loss", "ece" or "cosine" against C, which the reader knows by `name`."""
+    figure = _figure(2.9, 3.5)
+    PenaltyPathDisplay(path).plot([figure.subplots()], show=[metric])
+    value = getattr(path, metric)[path.index]
+    return (
+        figure,
+        f"path-{metric}",
+        f"{name[0].upper()}{name[1:]} under each penalty",
+        f"The leave-one-out {name} under {len(path.C)} penalties from C = {path.C[0]:.2g} to "
+        f"{path.C[-1]:.2g}. At the chosen C = {path.C[path.index]:.2g} it is {value:.3f}.",
+    )
 
 
-def comparison(found: Comparison, metric: str) -> Any:
+@drawn
+def comparison(found: Comparison, metric: str) -> Picture:
     """One metric of every method as dots."""
-    with drawing():
-        figure = _figure(1.0 + 0.36 * len(found.methods))
-        display = ComparisonDisplay(
-            found.names, {metric: found.values[metric]}, {metric: found.errors[metric]}
-        )
-        display.plot([figure.subplots()])
-        best = found.names[int(np.argmin(found.values[metric]))]
-        return inline_svg(
-            figure,
-            f"comparison-{metric}",
-            f"{metric} of every method",
-            f"Dots with standard errors, lower is better. The lowest {metric} is that of {best}. "
-            "The table has the numbers.",
-        )
+    figure = _figure(1.0 + 0.36 * len(found.methods))
+    values, errors = found.values[metric], found.errors[metric]
+    display = ComparisonDisplay(found.names, {metric: values}, {metric: errors})
+    display.plot([figure.subplots()])
+    return (
+        figure,
+        f"comparison-{metric}",
+        f"{metric} of every method",
+        f"Dots with standard errors, lower is better. The lowest {metric} is that of "
+        f"{found.names[int(np.argmin(values))]}. The table has the numbers.",
+    )
 
 
-def quantiles(found: Diagnostics) -> Any:
+@drawn
+def quantiles(found: Diagnostics) -> Picture:
     """Quantiles of the scores against those of a Gaussian."""
-    with drawing():
-        figure = _figure(4.0)
-        ax = figure.subplots()
-        reach = 1.05 * float(
-            np.max(np.abs(np.concatenate([found.normal_quantiles, found.score_quantiles])))
-        )
-        reach = max(reach, 1.0)
-        ax.plot([-reach, reach], [-reach, reach], color="0.4", lw=1, label="Gaussian")
-        ax.plot(
-            found.normal_quantiles,
-            found.score_quantiles,
-            color=STYLES[0][0],
-            marker="o",
-            ms=3,
-            ls="",
-            label="scores",
-        )
-        ax.set(xlabel="Quantiles of a Gaussian", ylabel="Quantiles of the scores")
-        ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
-        ax.set_aspect("equal", adjustable="box")
-        ax.legend(loc="upper left", frameon=False)
-        return inline_svg(
-            figure,
-            "quantiles",
-            "How Gaussian the scores are",
-            "Quantiles of the standardised leave-one-out scores against those of a Gaussian; on "
-            f"the diagonal they agree. Skewness {found.skewness:.2f}, excess kurtosis "
-            f"{found.excess_kurtosis:.2f}.",
-        )
+    figure = _figure(4.0)
+    ax, x, y = figure.subplots(), found.normal_quantiles, found.score_quantiles
+    reach = max(1.0, 1.05 * float(np.max(np.abs([x, y]))))
+    ax.plot([-reach, reach], [-reach, reach], color="0.4", lw=1, label="Gaussian")
+    ax.plot(x, y, color=STYLES[0][0], marker="o", ms=3, ls="", label="scores")
+    ax.set(xlabel="Quantiles of a Gaussian", ylabel="Quantiles of the scores")
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
+    ax.set_aspect("equal", adjustable="box")
+    ax.legend(loc="upper left", frameon=False)
+    return (
+        figure,
+        "quantiles",
+        "How Gaussian the scores are",
+        "Quantiles of the standardized leave-one-out scores against those of a Gaussian; on the "
+        f"diagonal they agree. Skewness {found.skewness:.2f}, excess kurtosis "
+        f"{found.excess_kurtosis:.2f}.",
+    )
 
 
-def angle_matrix(cosines: Floats, classes: Sequence[str]) -> Any:
+@drawn
+def angle_matrix(cosines: Floats, classes: Sequence[str]) -> Picture:
     """Cosines of every pair of true and fitted weights."""
     names = [_short(name) for name in classes]
-    with drawing():
-        figure = _figure(1.6 + 0.42 * len(names), 5.6)
-        ax = figure.subplots()
-        AngleMatrixDisplay(cosines, names, names).plot(ax, colorbar=False)
-        ax.tick_params(axis="x", rotation=90 if max(map(len, names)) > 4 else 0)
-        best = ", ".join(f"{value:.2f}" for value in np.diag(cosines))
-        return inline_svg(
-            figure,
-            "angles",
-            "Cosines between true and fitted weights",
-            f"A matrix with one row for the true and one column for the fitted weights of each of "
-            f"{len(names)} classes. Along the diagonal: {best}.",
-        )
+    figure = _figure(1.6 + 0.42 * len(names), 5.6)
+    ax = figure.subplots()
+    AngleMatrixDisplay(cosines, names, names).plot(ax, colorbar=False)
+    ax.tick_params(axis="x", rotation=90 if max(map(len, names)) > 4 else 0)
+    diagonal = ", ".join(f"{value:.2f}" for value in np.diag(cosines))
+    return (
+        figure,
+        "angles",
+        "Cosines between true and fitted weights",
+        "A matrix with one row for the true and one column for the fitted weights of each of "
+        f"{len(names)} classes. Along the diagonal: {diagonal}.",
+    )
 
 
-def classwise(found: Findings, method: str) -> Any:
+@drawn
+def classwise(found: Findings, compared: Comparison, method: str) -> Picture:
     """Small reliability diagrams of out-of-fold probabilities, the most frequent classes."""
-    compared = found.comparison
-    if compared is None:
-        raise ValueError("a classwise diagram needs the comparison's probabilities.")
-    probabilities = compared.probabilities[method][0].clip(0.0, 1.0)
+    p = compared.probabilities[method][0].clip(0.0, 1.0)
     shown = np.sort(np.argsort(found.counts, kind="stable")[::-1][:MOST_PANELS])
-    with drawing():
-        rows = -(-len(shown) // 2)
-        figure = _figure(2.4 * rows)
-        color, marker, dash = STYLES[0 if method == ANGCAL else 1]
-        displays = [
-            ReliabilityDisplay(reliability_curve(found.codes == k, probabilities[:, k], n_bins=10))
-            for k in shown
-        ]
-        ClasswiseReliabilityDisplay(displays, [_short(found.classes[k]) for k in shown]).plot(
-            figure.subplots(rows, 2, squeeze=False).ravel(),
-            columns=2,
-            color=color,
-            marker=marker,
-            linestyle=dash,
-        )
-        return inline_svg(
-            figure,
-            f"classwise-{compared.names.index(method)}",
-            f"Reliability of each class, {method}",
-            f"One small diagram for each of {len(shown)} classes: the frequency of the class "
-            "against its mean predicted probability, with 95% consistency bands.",
-        )
+    displays = [
+        ReliabilityDisplay(reliability_curve(found.codes == k, p[:, k], n_bins=10)) for k in shown
+    ]
+    rows = -(-len(shown) // 2)
+    figure = _figure(2.4 * rows)
+    ClasswiseReliabilityDisplay(displays, [_short(found.classes[k]) for k in shown]).plot(
+        figure.subplots(rows, 2, squeeze=False).ravel(), columns=2, **_style(method == ANGCAL)
+    )
+    return (
+        figure,
+        f"classwise-{compared.names.index(method)}",
+        f"Reliability of each class, {method}",
+        f"One small diagram for each of {len(shown)} classes: the frequency of the class against "
+        "its mean predicted probability, with 95% consistency bands.",
+    )
 
 
 # -- SVG --------------------------------------------------------------------------------------
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """matplotlib's own settings with the report's on top, for the time of a drawing."""
-    import matplotlib
-
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        # Letters that matplotlib's font lacks are measured wrongly but shown by the browser.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
-        yield
 
 
 def inline_svg(figure: Any, name: str, title: str, description: str) -> Any:

@@ -49,9 +49,9 @@ class AngleFound:
 
     @property
     def is_determined(self) -> bool:
-        """Whether the interval is narrow, or comes from more than labels."""
+        """Whether the interval comes from more than labels, or is narrow and excludes 0°."""
         low, high = self.degrees_interval
-        return self.method != "loo" or high - low <= WIDE_ANGLE
+        return self.method != "loo" or (low >= 1.0 and high - low <= WIDE_ANGLE)
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a number is None."""
-        told = {**asdict(self), "plain_model_is": self.leaning, "headline": headline(self)}
-        return finite(told)
+        numbers = {**asdict(self), "plain_model_is": self.leaning, "headline": headline(self)}
+        return finite(numbers)
 
 
 def judge(fitted: FittedTable, y: np.ndarray, *, pool_rows: int = 0) -> Verdict:
@@ -248,19 +248,20 @@ def headline(verdict: Verdict) -> str:
 
 
 def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[str]:
-    """The verdict in five paragraphs: headline, rows, confidence, angle, gain."""
-    several = len(verdict.classes) > 2
-    angle = _class_angles_sentence(verdict.angles) if several else angle_sentence(verdict.angle)
-    gain = [_gain(verdict)] if verdict.has_signal else []
+    """The verdict in paragraphs: headline, rows, confidence, angle, gain, cross-validation."""
+    multiclass = len(verdict.classes) > 2
+    parts = [headline(verdict), _about_rows(verdict), _confidence(verdict)]
+    parts.append(_class_angles_sentence(verdict) if multiclass else angle_sentence(verdict.angle))
+    if verdict.has_signal:
+        parts.append(_gain(verdict))
     if comparison is not None and comparison.has(ANGCAL, UNCALIBRATED, DEFAULT):
-        gain.append(out_of_fold(comparison))
-    elif several:
-        gain.append(
+        parts.append(out_of_fold(comparison))
+    elif multiclass:
+        parts.append(
             "The calibrated figures flatter: their curve was fitted to the same scores. angcal "
             "report tests it on rows left out."
         )
-    parts = [headline(verdict), _about_rows(verdict), _confidence(verdict), angle, " ".join(gain)]
-    return [part for part in parts if part]
+    return parts
 
 
 def _about_rows(verdict: Verdict) -> str:
@@ -309,10 +310,10 @@ def angle_sentence(angle: AngleFound | None) -> str:
     )
 
 
-def _class_angles_sentence(angles: dict[str, AngleFound] | None) -> str:
-    if angles is None:
+def _class_angles_sentence(verdict: Verdict) -> str:
+    if verdict.angles is None:
         return angle_sentence(None)
-    found = list(angles.values())
+    angles, found = verdict.angles, list(verdict.angles.values())
     low = min(one.degrees_interval[0] for one in found)
     high = max(one.degrees_interval[1] for one in found)
     reach = f"{percent(found[0].confidence)} intervals reach from {low:.0f}° to {high:.0f}°"
@@ -334,7 +335,7 @@ def _gain(verdict: Verdict) -> str:
     if verdict.effect == 0:
         why = "within chance" if abs(verdict.gain) <= CLEAR * verdict.gain_error else "negligible"
         text = (
-            "Calibration bought next to nothing here: leave-one-out log-losses with and without "
+            "Calibration changed next to nothing here: leave-one-out log-losses with and without "
             f"it differ by {size}, which is {why}."
         )
     elif verdict.effect < 0:

@@ -1,16 +1,15 @@
 """A table on disk -> features and labels -> numbers -> a calibrated model.
 
 :mod:`~angcal.tables.reading` reads files, :mod:`~angcal.tables.targets` takes the labels out,
-:mod:`~angcal.tables.columns` decides what each column is, :mod:`~angcal.tables.preparing` turns
-columns into numbers, and :mod:`~angcal.tables.fitting` tunes and calibrates a model on them.
+:mod:`~angcal.tables.columns` decides what each column is and turns it into numbers, and
+:mod:`~angcal.tables.fitting` tunes and calibrates a model on them.
 """
 
 from __future__ import annotations
 
-from angcal.tables.columns import dropped_columns
+from angcal.tables.columns import aligned, dropped_columns, preparation
 from angcal.tables.errors import MissingPackageError, TableError, TableWarning
 from angcal.tables.fitting import FittedTable, fit_table
-from angcal.tables.preparing import aligned, preparation
 from angcal.tables.reading import read_table
 from angcal.tables.targets import split_target
 

@@ -11,9 +11,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from angcal.estimators import AngularCalibratedClassifier, AngularLogisticRegressionCV
-from angcal.tables.columns import plan_columns
+from angcal.tables.columns import aligned, plan_columns, preparation_of
 from angcal.tables.errors import TableError
-from angcal.tables.preparing import aligned, preparation_of
 
 # For three or more classes, where no path is fitted at once.
 STRENGTHS = np.logspace(-4, 2, 7)
@@ -76,14 +75,14 @@ def fit_table(
     if pool is not None:
         pool = prepare.transform(aligned(pool, plan.used, "the pool"))
     if len(classes) > 2:
-        classify = _several_classes(X, y, Cs, seed)
+        classify = _multiclass(X, y, Cs, seed)
     else:
         classify = AngularLogisticRegressionCV(Cs=Cs).fit(X, y, pool=pool)
     model = Pipeline([("prepare", prepare), ("classify", classify)])
     return FittedTable(model, classify.classes_, plan.dropped, X.shape[0], X.shape[1])
 
 
-def _several_classes(X: Any, y: np.ndarray, Cs: Any, seed: int) -> Any:
+def _multiclass(X: Any, y: np.ndarray, Cs: Any, seed: int) -> Any:
     """One fit for all classes, its penalty chosen by cross-validation."""
     C = _validated_strength(X, y, Cs, seed)
     base = LogisticRegression(C=C, max_iter=MOST_ITERATIONS, tol=TOLERANCE)

@@ -27,9 +27,16 @@ from angcal.tables.errors import MissingPackageError, TableError, first_line, li
 ABSENT_IS_ZERO = "angcal_absent_is_zero"
 # What readers raise for a file that is not what its suffix says.
 UNREADABLE = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, OverflowError),
-    *(zipfile.BadZipFile, zlib.error),
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
 )
+MOST_COLUMNS = 1_000_000
 # A line as long as this is no row of a table, and reading it could take all memory.
 LONGEST_LINE = 16 * 2**20
 BLOCK = 4 * 2**20
@@ -100,11 +107,7 @@ def _check_file(path: Path) -> None:
 def _checked(frame: Any, path: Path, least_rows: int) -> Any:
     """The frame with text for names, once it has columns that differ and enough rows."""
     frame.columns = [_name(column) for column in frame.columns]
-    repeated = frame.columns[frame.columns.duplicated()].unique().tolist()
-    if repeated:
-        raise TableError(
-            f"{path} has several columns called {listed(repeated)}; give each its own name."
-        )
+    _check_names(path, list(frame.columns))
     if not len(frame.columns):
         raise TableError(f"{path} has no columns; write the table again.")
     if not len(frame):
@@ -112,6 +115,14 @@ def _checked(frame: Any, path: Path, least_rows: int) -> Any:
     if len(frame) < least_rows:
         raise TableError(f"{path} has one row only; at least {least_rows} are needed.")
     return frame.reset_index(drop=True)
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise TableError(
+            f"{path} has more than one column called {listed(repeated)}; give each its own name."
+        )
 
 
 def _name(column: Any) -> str:
@@ -153,7 +164,17 @@ def _read_npz(path: Path) -> Any:
             f"{path} has an X of shape {X.shape} and type {X.dtype}; it must be numbers in rows "
             "and columns."
         )
+    _check_width(X, path)
     return _frame(X, _feature_names(parts, X.shape[1], path), parts.get("y"), path)
+
+
+def _check_width(X: Any, path: Path) -> None:
+    """A file of a few bytes can claim columns that would take all memory."""
+    if X.shape[1] > MOST_COLUMNS:
+        raise TableError(
+            f"{path} has {X.shape[1]} columns, of which at most {MOST_COLUMNS} can be read; number "
+            "the columns that are used from 1 up."
+        )
 
 
 def _feature_names(parts: dict[str, Any], d: int, path: Path) -> list[str]:
@@ -173,6 +194,7 @@ def _read_svmlight(path: Path) -> Any:
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(path), zero_based=True)
+    _check_width(X, path)
     names = [f"f{j}" for j in range(X.shape[1])]
     if X.shape[1] and not X[:, 0].nnz:
         X, names = X[:, 1:], names[1:]  # numbers from 1 up, as is usual
@@ -226,8 +248,9 @@ def _read_text(path: Path, separator: str | None) -> Any:
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path} is empty; write the table again.") from error
     except pd.errors.ParserError as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise TableError(f"{path} is not a regular table ({reason}); mend that line.") from error
+        raise TableError(
+            f"{path} is not a regular table ({first_line(error)}); mend that line."
+        ) from error
 
 
 def _opened(path: Path) -> Any:
@@ -310,8 +333,10 @@ def _check_rows(path: Path, separator: str) -> list[str]:
                     )
                 if rows.line_num % 1000 == 0 and raw.tell() > CHECKED_TEXT:
                     break
-        except csv.Error:
-            pass  # a cell too long for this check: pandas reads those
+        except csv.Error as error:
+            if not header:
+                raise TableError(f"{path} has a header that cannot be read ({error}).") from error
+            # A cell too long for this check: pandas reads those.
     return header
 
 
@@ -319,12 +344,7 @@ def _check_header(path: Path, header: list[str]) -> None:
     if not header:
         raise TableError(f"{path} is empty; write the table again.")
     names = [name.strip() for name in header if name.strip()]
-    # pandas would rename the second one.
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated:
-        raise TableError(
-            f"{path} has several columns called {listed(repeated)}; give each its own name."
-        )
+    _check_names(path, names)  # pandas would rename the second one
     if names and all(map(_is_number, names)) and not _counts_up(names):
         raise TableError(
             f"{path} starts with a line of numbers ({listed(names)}); put a line of column names "
