@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from angcal.prediction import angular_probability
+from angcal.curve import angular_probability
 
 GRID = np.linspace(-2.5, 2.5, 41)
 

@@ -30,8 +30,8 @@ from angcal.angle import (
     training_sign,
 )
 from angcal.covariance import ScoreScale, precision, score_scale
+from angcal.curve import angular_probability
 from angcal.observables import observe
-from angcal.prediction import angular_probability
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
 from angcal.solvers.minimize import minimize

@@ -13,15 +13,15 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal import AngleWarning, AngularCalibratedClassifier, Logistic, Logit, Ridge
 from angcal.angle import combine, loo_angle, observable_angle
-from angcal.calibration import Options, calibrate
+from angcal.calibrate import Options, calibrate
 from angcal.covariance import precision
-from angcal.observables import observe
-from angcal.prediction import (
+from angcal.curve import (
     AveragedCurve,
     CalibratedCurve,
     ConstantCurve,
     angular_probability,
 )
+from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
 from angcal.solvers.minimize import minimize

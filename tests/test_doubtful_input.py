@@ -18,7 +18,7 @@ from angcal import (
     RepeatedRowsWarning,
     ScoreCalibratedClassifier,
 )
-from angcal.prediction import angular_probability, tabulated_probability
+from angcal.curve import angular_probability, tabulated_probability
 from angcal.simulation import AutoregressiveCovariance, simulate
 
 LINK = Logit(3.0, 1.0)

@@ -28,7 +28,7 @@ from angcal import (
     Ridge,
     ScoreCalibratedClassifier,
 )
-from angcal.prediction import ConstantCurve
+from angcal.curve import ConstantCurve
 from angcal.simulation import simulate
 
 sklearn_version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])

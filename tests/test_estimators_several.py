@@ -25,7 +25,7 @@ from angcal import (
     OptimalityWarning,
 )
 from angcal.links.multiclass import Softmax, TwoLayer
-from angcal.several import angular_predictor
+from angcal.multiclass import angular_predictor
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 
 

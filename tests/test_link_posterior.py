@@ -13,9 +13,9 @@ from scipy.special import expit
 
 from angcal import Cauchit, ComplementaryLogLog, Logit, Probit
 from angcal.angle import given_angle, make_angle
+from angcal.curve import angular_probability
 from angcal.link_posterior import BELIEF, fisher_scoring, link_posterior
 from angcal.links import Link
-from angcal.prediction import angular_probability
 
 sys.path.insert(0, str(Path(__file__).parent))
 from drawn_scores import GRID, labelled

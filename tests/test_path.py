@@ -20,11 +20,11 @@ from angcal import (
 )
 from angcal.angle import loo_angle
 from angcal.covariance import score_scale
+from angcal.curve import ConstantCurve
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.observables import observe
-from angcal.path import LooCurves, cosines_under, make_design, observe_path
-from angcal.path.curve import fit_curves
-from angcal.prediction import ConstantCurve
+from angcal.penalty_path import LooCurves, cosines_under, make_design, observe_path
+from angcal.penalty_path.curve import fit_curves
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from angcal import AngularCalibratedClassifier, Logit, ScoreCalibratedClassifier
-from angcal.prediction import angular_probability
+from angcal.curve import angular_probability
 from angcal.simulation import simulate
 
 DATA = simulate(200, 20, link=Logit(3.0), random_state=0)

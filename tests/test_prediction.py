@@ -9,14 +9,14 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from angcal.covariance import ScoreScale
-from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
-from angcal.prediction import (
+from angcal.curve import (
     TABLE_NODES,
     CalibratedCurve,
     ConstantCurve,
     angular_probability,
     tabulated_probability,
 )
+from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
 
 LINKS = [
     Logit(3.0, 1.0),

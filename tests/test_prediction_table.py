@@ -17,8 +17,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from angcal.covariance import ScoreScale
-from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
-from angcal.prediction import (
+from angcal.curve import (
     LARGEST_TABLE_ERROR,
     AveragedCurve,
     CalibratedCurve,
@@ -26,15 +25,16 @@ from angcal.prediction import (
     CurveTable,
     angular_probability,
 )
-from angcal.prediction.bounds import CUBIC, QUINTIC, derivative_bound
-from angcal.prediction.predictor import jet
-from angcal.prediction.table import (
+from angcal.curve.bounds import CUBIC, QUINTIC, derivative_bound
+from angcal.curve.predictor import jet
+from angcal.curve.table import (
     MOST_CELLS,
     SCORES_AT_ONCE,
     SMALLEST_REACH,
     STRIDES,
     between,
 )
+from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
 
 SCALE = ScoreScale(center=0.4, norm=2.5, source="covariance")
 LINKS = [
@@ -481,7 +481,7 @@ def test_threads_may_come_first_at_once():
 
 def test_bounds_are_real_whatever_the_type_of_the_roots(monkeypatch):
     # Some versions of NumPy give eigenvalues as complex numbers even where all are real.
-    from angcal.prediction import bounds
+    from angcal.curve import bounds
 
     roots = bounds.hermeroots
     monkeypatch.setattr(bounds, "hermeroots", lambda c: roots(c).astype(complex))

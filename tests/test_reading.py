@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 from angcal.losses import HuberisedHinge, Logistic, Loss, ProbitLikelihood, Squared, SquaredHinge
 from angcal.penalties import ElasticNet, NoPenalty, Ridge
-from angcal.reading import LinearHead, Problem, as_loss, problem_of, read_fitted, unwrap
+from angcal.sklearn_problems import LinearHead, Problem, as_loss, problem_of, read_fitted, unwrap
 
 NAMES = np.array(["ham", "spam"])
 DICT_WEIGHTS = {"ham": 0.5, "spam": 3.0}

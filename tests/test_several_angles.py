@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from angcal.links.multiclass import Softmax
 from angcal.losses import contrasts, index_map
-from angcal.several.angles import (
+from angcal.multiclass.angles import (
     LARGEST_START,
     KnownIndices,
     estimate_known,
@@ -16,9 +16,9 @@ from angcal.several.angles import (
     stein_covariance,
     whiten,
 )
-from angcal.several.integration import rule_for, sobol_rule
-from angcal.several.likelihood import SmoothedLikelihood
-from angcal.several.linkfit import LinearFamily, estimate_family
+from angcal.multiclass.family import LinearFamily, estimate_family
+from angcal.multiclass.integration import rule_for, sobol_rule
+from angcal.multiclass.likelihood import SmoothedLikelihood
 
 
 def _draw(n, K, cosine, seed, scale=2.0, offset=0.0):
@@ -183,7 +183,7 @@ def test_information_by_parts_is_the_whole(monkeypatch):
     held = family.held(np.ones(2))
     theta = np.linspace(-0.3, 0.4, 1 + family.plain.size)
     whole = family.evaluate(theta, held)[2]
-    monkeypatch.setattr("angcal.several.linkfit.BLOCK_ENTRIES", 9 * 7)
+    monkeypatch.setattr("angcal.multiclass.family.BLOCK_ENTRIES", 9 * 7)
     np.testing.assert_allclose(family.evaluate(theta, held)[2], whole, atol=1e-12)
 
 

@@ -13,10 +13,10 @@ from angcal import AngleWarning, AngularCalibratedClassifier
 from angcal.baselines import SoftmaxTemperature
 from angcal.links.multiclass import OneVsRest, Softmax
 from angcal.losses import contrasts
-from angcal.several import read_heads
-from angcal.several.angles import whiten
-from angcal.several.choice import _slopes_without, candidate, choose, simpler_maps
-from angcal.several.linkfit import LinearFamily
+from angcal.multiclass import read_heads
+from angcal.multiclass.angles import whiten
+from angcal.multiclass.choice import _slopes_without, candidate, choose, simpler_maps
+from angcal.multiclass.family import LinearFamily
 
 
 def _draw(n=150, d=30, K=4, seed=0):
@@ -138,7 +138,7 @@ def test_own_probabilities_of_one_vs_rest_heads():
 @pytest.mark.parametrize("base", [_model(), OneVsRestClassifier(_model())])
 def test_a_map_that_learned_the_labels_is_not_delivered(base, monkeypatch):
     # All directions trusted: the angular map then learns each row's own label.
-    monkeypatch.setattr("angcal.several.angles.SMALLEST_SHARE", -1.0)
+    monkeypatch.setattr("angcal.multiclass.angles.SMALLEST_SHARE", -1.0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4200, 1))
     logits = X * [-3.0, 0.0, 3.0] + [0.0, 0.5, 0.0]

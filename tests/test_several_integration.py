@@ -12,8 +12,8 @@ from angcal.links.multiclass import (
     Softmax,
     TwoLayer,
 )
-from angcal.several import SeveralPredictor, angular_predictor
-from angcal.several.integration import (
+from angcal.multiclass import SeveralPredictor, angular_predictor
+from angcal.multiclass.integration import (
     Noise,
     noise_of,
     rule_for,

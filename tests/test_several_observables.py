@@ -13,10 +13,10 @@ from sklearn.svm import LinearSVC
 
 from angcal import SeparableDataError
 from angcal.losses import Multinomial, contrasts, index_map
+from angcal.multiclass import read_heads
 from angcal.observables import observe
-from angcal.reading import read_fitted
-from angcal.several import read_heads
 from angcal.simulation import simulate_several
+from angcal.sklearn_problems import read_fitted
 
 
 def _tight(C, **options):

@@ -34,6 +34,7 @@ from angcal.losses import (
     Squared,
     SquaredHinge,
 )
+from angcal.multiclass import AngleMatrix
 from angcal.notices import AngleWarning, OptimalityWarning, PoolWarning, RepeatedRowsWarning
 from angcal.observables import Observables
 from angcal.penalties import (
@@ -46,8 +47,7 @@ from angcal.penalties import (
     Ridge,
 )
 from angcal.problem import SeparableDataError
-from angcal.reading import LinearHead, problem_of
-from angcal.several import AngleMatrix
+from angcal.sklearn_problems import LinearHead, problem_of
 
 __version__ = "0.1.0"
 

@@ -23,9 +23,9 @@ from scipy.optimize import minimize_scalar
 
 from angcal._typing import Floats
 from angcal.covariance import Precision, ScoreScale
+from angcal.curve import noise_share, tabulated_probability
 from angcal.links import Link
 from angcal.observables import Observables
-from angcal.prediction import noise_share, tabulated_probability
 from angcal.problem import LinearFit
 from angcal.score_bins import bin_scores, gather
 

@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators import AngularCalibratedClassifier, AngularLogisticRegressionCV
-from angcal.prediction import ConstantCurve, TabulatedCurve
-from angcal.reading import unwrap
+from angcal.sklearn_problems import unwrap
 
 __all__ = ["ExportError", "register_converters", "to_onnx"]
 

@@ -37,8 +37,8 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
+from angcal.curve import CurvePart, noise_share
 from angcal.links import Link
-from angcal.prediction import CurvePart, noise_share
 from angcal.score_bins import BinnedScores, bin_scores
 
 # Of log κ, in posterior standard deviations.

@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal.files import write_text
 from angcal.losses import index_map
-from angcal.several import read_heads
-from angcal.several.angles import estimate_known, stein_covariance, whiten
+from angcal.multiclass import read_heads
+from angcal.multiclass.angles import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
 from studies.engine.store import as_csv, read_csv

@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
+from angcal.curve import angular_probability
 from angcal.links import Link, Logit
 from angcal.metrics import (
     brier_decomposition,
@@ -28,7 +29,6 @@ from angcal.metrics import (
     reliability_curve,
     smooth_ece,
 )
-from angcal.prediction import angular_probability
 from angcal.simulation import AutoregressiveCovariance, Covariance, GivenCovariance, simulate
 from studies.engine.experiment import Cell, Experiment, Frames, Tables, Trial, grid
 from studies.engine.runner import trial_generator

@@ -24,9 +24,9 @@ from sklearn.linear_model import LogisticRegression
 from angcal import AngleWarning
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
+from angcal.curve import tabulated_probability
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
-from angcal.prediction import tabulated_probability
 from angcal.simulation import Simulation, simulate
 from studies.engine.experiment import Cell, Experiment, Tables, Trial, grid, significant
 from studies.engine.runner import trial_generator

@@ -30,7 +30,7 @@ from angcal import AngleWarning
 from angcal._typing import Floats
 from angcal.angle import Angle
 from angcal.baselines import IsotonicCalibration, PlattScaling, TemperatureScaling
-from angcal.calibration import Options, calibrate
+from angcal.calibrate import Options, calibrate
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence, reliability_curve
 from studies.datasets import CATALOGUE

@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from angcal._typing import Floats, Matrix
+from angcal.curve import angular_probability
 from angcal.metrics import mean_bregman_divergence
 from angcal.observables import Observables, observe
-from angcal.prediction import angular_probability
 from angcal.problem import LinearFit
 from angcal.simulation import SimulatedLabels, simulate_labels
 from studies.datasets import LoadedDataset, Sizes, load

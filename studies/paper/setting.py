@@ -15,13 +15,13 @@ import numpy as np
 from angcal._typing import Floats, Matrix
 from angcal.angle import Angle, combine
 from angcal.baselines import PlattScaling
-from angcal.calibration import Calibration, Options, calibrate
+from angcal.calibrate import Calibration, Options, calibrate
 from angcal.covariance import Precision
+from angcal.curve import angular_probability
 from angcal.links import ClippedLinear, Link, Logit, Probit
 from angcal.losses import Logistic
 from angcal.observables import Observables, observe
 from angcal.penalties import Ridge
-from angcal.prediction import angular_probability
 from angcal.problem import LinearFit
 from angcal.simulation import Simulation
 from angcal.solvers.minimize import minimize

@@ -22,13 +22,13 @@ from scipy.special import logit
 from angcal import AngularLogisticRegressionCV, Logit
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.calibration import Calibration, Options, calibrate
+from angcal.calibrate import Calibration, Options, calibrate
 from angcal.covariance import ScoreScale
+from angcal.curve import AveragedCurve, CalibratedCurve, CurvePart
 from angcal.files import write_text
 from angcal.link_posterior import BELIEF, HERMITE, Belief, link_posterior
 from angcal.metrics import log_loss
-from angcal.path.confidence import calibration_slope
-from angcal.prediction import AveragedCurve, CalibratedCurve, CurvePart
+from angcal.penalty_path.confidence import calibration_slope
 from studies.datasets import available
 from studies.engine.experiment import Experiment, Frames, Tables, Trial
 from studies.engine.runner import read_tables, run_experiment, trial_generator

@@ -10,7 +10,7 @@ import numpy as np
 
 from angcal import AngularCalibratedClassifier
 from angcal._typing import Floats
-from angcal.prediction import angular_probability
+from angcal.curve import angular_probability
 from studies.speed.cases import Case, draw, gaussian_truth
 from studies.speed.contenders import BASE, OURS, logistic
 from studies.speed.measure import Row, alternating

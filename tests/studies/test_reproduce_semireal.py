@@ -81,7 +81,7 @@ def test_the_fit_is_the_papers_ridge(split):
 def test_the_true_angle_is_the_best_monotone_map_of_the_family(split):
     """Among curves F_c the one at the true cosine is nearest to the truth but for sampling."""
     truth = split.truth.probability[split.test]
-    from angcal.prediction import angular_probability
+    from angcal.curve import angular_probability
 
     standard = split.standard(split.test)
     grid = np.linspace(-1, 1, 81)
@@ -90,8 +90,8 @@ def test_the_true_angle_is_the_best_monotone_map_of_the_family(split):
 
 
 def test_the_best_cosine_has_the_smallest_divergence(split):
+    from angcal.curve import angular_probability
     from angcal.metrics import mean_bregman_divergence
-    from angcal.prediction import angular_probability
 
     rows = split.unseen
     truth, standard = split.truth.probability[rows], split.standard(rows)

@@ -20,8 +20,8 @@ from angcal import (
     Logit,
     Probit,
 )
+from angcal.curve import angular_probability
 from angcal.metrics import bregman_divergence
-from angcal.prediction import angular_probability
 from angcal.simulation import simulate
 
 LINKS = [

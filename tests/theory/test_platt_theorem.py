@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from angcal import Logit, PlattScaling, Probit, platt_limit
+from angcal.curve import angular_probability
 from angcal.links import CallableLink
-from angcal.prediction import angular_probability
 
 
 @pytest.mark.parametrize("cosine", [-0.7, 0.05, 0.5, 0.95, 1.0])

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier, Logit, Probit
 from angcal.links.multiclass import AdditiveIndex, InteractionIndex, Softmax, TwoLayer
-from angcal.several import angular_predictor
+from angcal.multiclass import angular_predictor
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 
 FAMILIES = {

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host
-from angcal.calibration import ANGLE_METHODS, Options, calibrate
+from angcal.calibrate import ANGLE_METHODS, Options, calibrate
 from angcal.estimators.device import check_tensor, fit_tensor, on_device
 from angcal.estimators.one_fit import warn_about_repeats
 from angcal.estimators.several import SeveralClasses

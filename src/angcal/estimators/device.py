@@ -18,12 +18,12 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Floats
 from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, refuse_dask
+from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.leverages import NotConvergedError, SampledHessian
 from angcal.losses import Logistic
 from angcal.notices import warn
 from angcal.observables import Observables, observables_from
 from angcal.penalties import Ridge
-from angcal.prediction import ConstantCurve, TabulatedCurve
 from angcal.problem import LinearFit
 from angcal.rows import TensorRows
 from angcal.solvers.newton_cg import NewtonCG

@@ -15,7 +15,7 @@ from angcal.losses import Loss
 from angcal.notices import warn
 from angcal.penalties import Penalty, Ridge
 from angcal.problem import LinearFit, check_separable
-from angcal.reading import Problem, as_loss, problem_of
+from angcal.sklearn_problems import Problem, as_loss, problem_of
 from angcal.solvers.minimize import minimize, relative_residual
 
 

@@ -27,12 +27,12 @@ from sklearn.utils.validation import (
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like, product, refuse_dask
+from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.device import check_tensor, classes_on_device, on_device, probabilities
 from angcal.estimators.targets import encode_binary, encode_several
 from angcal.notices import OptimalityWarning, RepeatedRowsWarning, warn
-from angcal.prediction import ConstantCurve, TabulatedCurve
 from angcal.problem import LinearFit, check_separable
-from angcal.reading import LinearHead, read_fitted, unwrap
+from angcal.sklearn_problems import LinearHead, read_fitted, unwrap
 from angcal.solvers.minimize import minimize
 from angcal.threads import side_pools_at_rest
 

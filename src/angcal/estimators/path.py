@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from angcal._typing import Floats, Matrix
-from angcal.calibration import Options, calibrate
+from angcal.calibrate import Options, calibrate
 from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unlike
 from angcal.estimators.device import on_device
 from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
@@ -24,7 +24,8 @@ from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_
 from angcal.losses import Logistic
 from angcal.notices import AngleWarning
 from angcal.observables import Observables, observe
-from angcal.path import (
+from angcal.penalties import Ridge
+from angcal.penalty_path import (
     SCORINGS,
     Design,
     LooCurves,
@@ -38,7 +39,6 @@ from angcal.path import (
     penalty_shares,
     with_doubt,
 )
-from angcal.penalties import Ridge
 from angcal.problem import LinearFit
 from angcal.solvers.minimize import minimize
 from angcal.solvers.newton_cg import Solution

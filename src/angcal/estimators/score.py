@@ -14,7 +14,7 @@ from angcal._typing import Floats
 from angcal.baselines import CALIBRATORS
 from angcal.estimators.one_fit import OneFitCalibrator, warn_about_repeats
 from angcal.observables import observe
-from angcal.reading import point_of, unwrap
+from angcal.sklearn_problems import point_of, unwrap
 
 
 class ScoreCalibratedClassifier(OneFitCalibrator):

@@ -16,9 +16,9 @@ from angcal.estimators.one_fit import (
     warn_about_repeats,
 )
 from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.multiclass import MapChoice, calibrate_several, read_heads
 from angcal.notices import OptimalityWarning, warn
-from angcal.reading import unwrap
-from angcal.several import MapChoice, calibrate_several, read_heads
+from angcal.sklearn_problems import unwrap
 
 
 class SeveralClasses(OneFitCalibrator):

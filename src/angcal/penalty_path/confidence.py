@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from angcal._typing import Floats
-from angcal.path.curve import fit_curves
+from angcal.penalty_path.curve import fit_curves
 
 # Differences below two standard errors are not told from chance.
 CLEAR = 2.0

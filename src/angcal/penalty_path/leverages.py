@@ -17,7 +17,7 @@ from angcal.leverages import NotConvergedError, SampledHessian
 from angcal.leverages.blocks import remaining_curvature
 from angcal.losses import Logistic
 from angcal.observables import Observables, observables_from, observe
-from angcal.path.design import Design
+from angcal.penalty_path.design import Design
 from angcal.rows import DenseRows, SparseRows
 from angcal.solvers.newton_cg import Solution
 

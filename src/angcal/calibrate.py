@@ -38,11 +38,11 @@ from angcal.covariance import (
     precision,
     score_scale,
 )
+from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
 from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables
-from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
 from angcal.problem import LinearFit
 
 SMALLEST_CLASS = 3

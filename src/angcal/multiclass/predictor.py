@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
 from angcal.links.multiclass import SeveralLink, as_covariance
-from angcal.several.integration import Noise, Rule, noise_of, rule_for, smoothed
+from angcal.multiclass.integration import Noise, Rule, noise_of, rule_for, smoothed
 
 # Directions of S with less than this share of the largest variance say nothing that others do not.
 NEGLIGIBLE_VARIANCE = 1e-10

@@ -14,8 +14,8 @@ import numpy as np
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import product
+from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve
 from angcal.link_posterior import BELIEF
-from angcal.prediction import AveragedCurve, CalibratedCurve, ConstantCurve
 
 # Less than this moves no probability by as much.
 SMALLEST_SHARE = 1e-3

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.several.integration import BLOCK_ENTRIES, Rule, smoothed_softmax
+from angcal.multiclass.integration import BLOCK_ENTRIES, Rule, smoothed_softmax
 
 # What is less likely than this does not decide a fit; its reciprocal squared still is a number.
 TINY = 1e-150

@@ -10,13 +10,13 @@ from angcal._typing import Floats
 from angcal.angle import quantile
 from angcal.links.multiclass import Softmax
 from angcal.losses import index_map
+from angcal.multiclass.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
+from angcal.multiclass.choice import MapChoice, candidate, choose, simpler_maps
+from angcal.multiclass.class_scores import Heads
+from angcal.multiclass.family import SeveralEstimate, estimate_family
+from angcal.multiclass.integration import Noise, noise_of
+from angcal.multiclass.predictor import SeveralPredictor
 from angcal.notices import AngleWarning, warn
-from angcal.several.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
-from angcal.several.choice import MapChoice, candidate, choose, simpler_maps
-from angcal.several.heads import Heads
-from angcal.several.integration import Noise, noise_of
-from angcal.several.linkfit import SeveralEstimate, estimate_family
-from angcal.several.predictor import SeveralPredictor
 
 DIFFERENCE = 1e-5
 TINY = np.finfo(float).tiny

@@ -21,8 +21,8 @@ from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
 from angcal.losses import Logistic, contrasts, index_map
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit, check_separable
-from angcal.reading import read_fitted
-from angcal.reading.problem import problem_of, require_fitted
+from angcal.sklearn_problems import read_fitted
+from angcal.sklearn_problems.problem import problem_of, require_fitted
 
 
 @dataclass(frozen=True, eq=False)

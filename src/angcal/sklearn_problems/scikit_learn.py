@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from angcal.losses import HuberisedHinge, Logistic, Loss, Squared, SquaredHinge
 from angcal.penalties import ElasticNet, NoPenalty, Penalty, Ridge
-from angcal.reading.problem import Problem, problem_of, require_fitted
+from angcal.sklearn_problems.problem import Problem, problem_of, require_fitted
 
 # Since scikit-learn 1.7 LogisticRegression and LinearSVC balance the classes' total sample weight;
 # before, their number of rows. compute_class_weight gained the parameter in the same change.

@@ -4,7 +4,7 @@ The table is the piecewise cubic that has F's values and slopes at nodes of spac
 
 **Between nodes.** Hermite's remainder is F⁗(ξ)·(s−a)²(b−s)²/24, at most sup|F⁗|·h⁴/384. With
 κ the link's scale, v = κ·c·s + offset and τ = κ·√(1−c²), F(s) = G(v) for G(v) = E base(v + τZ), so
-sup|F⁗| = (κ|c|)⁴·sup|G⁗|, which :mod:`angcal.prediction.bounds` bounds.
+sup|F⁗| = (κ|c|)⁴·sup|G⁗|, which :mod:`angcal.curve.bounds` bounds.
 
 **At the nodes.** Values and slopes come from ``Link.smooth`` and ``smooth_derivative``, or from the
 closed form of a mixture of probits, good to ε = 1e-10. Hermite's weights on values are positive and
@@ -39,9 +39,9 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
+from angcal.curve.bounds import CUBIC, QUINTIC, derivative_bound
+from angcal.curve.parts import CurvePart
 from angcal.links.quadrature import PROMISED_ACCURACY
-from angcal.prediction.bounds import CUBIC, QUINTIC, derivative_bound
-from angcal.prediction.parts import CurvePart
 
 LARGEST_TABLE_ERROR = 1e-9
 INTERPOLATION_ERROR = 0.8 * LARGEST_TABLE_ERROR

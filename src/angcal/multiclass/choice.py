@@ -24,9 +24,9 @@ from scipy.special import softmax
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.links.multiclass import SeveralLink, Softmax
-from angcal.several.heads import Heads
-from angcal.several.integration import Noise
-from angcal.several.predictor import SeveralPredictor
+from angcal.multiclass.class_scores import Heads
+from angcal.multiclass.integration import Noise
+from angcal.multiclass.predictor import SeveralPredictor
 
 NAMES = {
     "angular": "the angular map",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from angcal._typing import Floats
+from angcal.curve.predictor import jet, noise_share, value_and_slope
 from angcal.links import Link
-from angcal.prediction.predictor import jet, noise_share, value_and_slope
 
 
 @dataclass(frozen=True)

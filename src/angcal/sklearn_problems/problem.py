@@ -167,7 +167,7 @@ def problem_of(estimator: Any) -> Problem:
     raise TypeError(
         f"Cannot read the problem that a {name} solved; supported are {known}.{hint} For linear "
         "weights trained elsewhere pass LinearHead(coef, intercept, loss, penalty); for a linear "
-        "classifier of your own register it with angcal.reading.problem_of."
+        "classifier of your own register it with angcal.sklearn_problems.problem_of."
     )
 
 

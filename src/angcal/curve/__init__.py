@@ -6,21 +6,21 @@ evaluates an average of them at memory speed, ``curves`` map raw scores to proba
 
 from __future__ import annotations
 
-from angcal.prediction.curves import (
+from angcal.curve.curves import (
     AveragedCurve,
     CalibratedCurve,
     ConstantCurve,
     TabulatedCurve,
     tail_floor,
 )
-from angcal.prediction.parts import CurvePart
-from angcal.prediction.predictor import (
+from angcal.curve.parts import CurvePart
+from angcal.curve.predictor import (
     TABLE_NODES,
     angular_probability,
     noise_share,
     tabulated_probability,
 )
-from angcal.prediction.table import LARGEST_TABLE_ERROR, CurveTable
+from angcal.curve.table import LARGEST_TABLE_ERROR, CurveTable
 
 __all__ = [
     "LARGEST_TABLE_ERROR",

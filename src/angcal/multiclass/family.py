@@ -8,7 +8,7 @@ With leave-one-out scores s, whitened s̃, and the directions h that a softmax c
 - δ moves the offsets, E is what else the labels ask for. Each has a ridge, of the strength under
   which the labels are most likely (MacKay's evidence): γ/‖θ‖² with γ the number of parameters that
   the ridge leaves in use. Where labels are few, both vanish. E acts in trusted directions alone
-  (:func:`angcal.several.angles.whiten`); elsewhere whitening would blow up each row's own label,
+  (:func:`angcal.multiclass.angles.whiten`); elsewhere whitening would blow up each row's own label,
   while a·s has it at its own tiny size.
 - ν is the noise that the angle calls for: all indices at one cosine c = 1/√(1 + ν). Labels hardly
   tell ν from a smaller M, so a prior on the indices' standard deviation settles it, as it does for
@@ -32,9 +32,9 @@ from angcal._typing import Floats
 from angcal.leverages.blocks import left_out
 from angcal.link_posterior import BELIEF
 from angcal.losses import softmax_curvatures
-from angcal.several.angles import Whitened, fitting_rule
-from angcal.several.integration import BLOCK_ENTRIES
-from angcal.several.likelihood import SmoothedLikelihood
+from angcal.multiclass.angles import Whitened, fitting_rule
+from angcal.multiclass.integration import BLOCK_ENTRIES
+from angcal.multiclass.likelihood import SmoothedLikelihood
 
 COSINES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 25, 1e-9

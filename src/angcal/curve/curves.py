@@ -11,10 +11,10 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
+from angcal.curve.parts import CurvePart
+from angcal.curve.predictor import angular_probability
+from angcal.curve.table import CurveTable
 from angcal.links import Link
-from angcal.prediction.parts import CurvePart
-from angcal.prediction.predictor import angular_probability
-from angcal.prediction.table import CurveTable
 
 
 def tail_floor(n_labels: int) -> float:
