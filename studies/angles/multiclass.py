@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal.files import write_text
 from angcal.losses import index_map
-from angcal.multiclass import read_heads
+from angcal.multiclass import read_class_scores
 from angcal.multiclass.angles import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
@@ -46,7 +46,7 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     weights = np.ones(n)
     start = time.process_time()
     model = LogisticRegression(C=C, tol=1e-5, max_iter=3000).fit(data.X, data.y)
-    heads = read_heads(model, data.X, data.y, weights)
+    heads = read_class_scores(model, data.X, data.y, weights)
     whitened = whiten(heads.scores, weights)
     A = heads.contrast
     seen = index_map(A)

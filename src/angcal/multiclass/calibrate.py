@@ -11,8 +11,8 @@ from angcal.angle import quantile
 from angcal.links.multiclass import Softmax
 from angcal.losses import index_map
 from angcal.multiclass.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
-from angcal.multiclass.choice import MapChoice, candidate, choose, simpler_maps
-from angcal.multiclass.class_scores import Heads
+from angcal.multiclass.choice import Candidate, MapChoice, candidate, choose, simpler_maps
+from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.family import SeveralEstimate, estimate_family
 from angcal.multiclass.integration import Noise, noise_of
 from angcal.multiclass.predictor import SeveralPredictor
@@ -71,16 +71,18 @@ class SeveralCalibration:
     link: Softmax
     predictor: SeveralPredictor
     choice: MapChoice
+    left_out: Floats
+    """(n, K) probabilities of the training rows, each without its own label."""
 
 
 def calibrate_several(
-    heads: Heads, codes: np.ndarray, weights: Floats, link: Softmax | None, confidence: float
+    heads: ClassScores, codes: np.ndarray, weights: Floats, link: Softmax | None, confidence: float
 ) -> SeveralCalibration:
     """Estimate the cross-index angles, and fall back to the prevalence where there are none.
 
     Parameters
     ----------
-    heads : Heads
+    heads : ClassScores
     codes : (n,) array of int
     weights : (n,) array
         Case weights.
@@ -103,7 +105,7 @@ def calibrate_several(
 
 
 def _known(
-    heads: Heads,
+    heads: ClassScores,
     codes: np.ndarray,
     weights: Floats,
     whitened: Whitened,
@@ -148,11 +150,12 @@ def _known(
         confidence,
     )
     choice = MapChoice("angular", "the angular map: the link is known", {})
-    return SeveralCalibration(angle, link, predictor, choice)
+    left_out = predictor.predict(heads.honest_scores @ heads.spread.T)
+    return SeveralCalibration(angle, link, predictor, choice, left_out)
 
 
 def _unknown(
-    heads: Heads, codes: np.ndarray, weights: Floats, whitened: Whitened, confidence: float
+    heads: ClassScores, codes: np.ndarray, weights: Floats, whitened: Whitened, confidence: float
 ) -> SeveralCalibration:
     inflation = 1.0 + heads.leaning
     found = estimate_family(codes, weights, whitened, heads.contrast, heads.project, inflation)
@@ -182,20 +185,20 @@ def _unknown(
     angle = _family_angles(heads, whitened, found, confidence)
     delivered, choice = _judged(heads, codes, weights, predictor, found)
     if choice.method == "angular":
-        return SeveralCalibration(angle, link, predictor, choice)
+        return SeveralCalibration(angle, link, predictor, choice, delivered.left_out)
     warn(f"The angular map is not used. Probabilities are those of {choice.reason}.", AngleWarning)
     reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
     angle = replace(angle, reason=reason)
-    return SeveralCalibration(angle, link, delivered, choice)
+    return SeveralCalibration(angle, link, delivered.predictor, choice, delivered.left_out)
 
 
 def _judged(
-    heads: Heads,
+    heads: ClassScores,
     codes: np.ndarray,
     weights: Floats,
     predictor: SeveralPredictor,
     found: SeveralEstimate,
-) -> tuple[SeveralPredictor, MapChoice]:
+) -> tuple[Candidate, MapChoice]:
     """The angular map, or a simpler one that clearly beats it on left-out rows."""
     honest = predictor.means(heads.honest_scores @ heads.spread.T)
     angular = candidate(
@@ -209,7 +212,7 @@ def _judged(
     return choose(angular, simpler_maps(heads, codes, weights), weights)
 
 
-def _units(heads: Heads, whitened: Whitened) -> Floats:
+def _units(heads: ClassScores, whitened: Whitened) -> Floats:
     """(heads, m): whitened scores to heads' scores in units of their standard deviation."""
     reach = heads.spread @ whitened.factor
     sizes = np.sqrt(np.sum(reach**2, axis=1))
@@ -224,7 +227,7 @@ def _cosines(A: Floats, M: Floats, reach: Floats, cosine: float) -> Floats:
 
 
 def _family_angles(
-    heads: Heads, whitened: Whitened, found: SeveralEstimate, confidence: float
+    heads: ClassScores, whitened: Whitened, found: SeveralEstimate, confidence: float
 ) -> AngleMatrix:
     A, reach = heads.contrast, _units(heads, whitened)
     M, c = found.slopes, found.cosine
@@ -250,14 +253,14 @@ def _family_angles(
         reach @ reach.T,
         covariance,
         "loo",
-        "likelihood of the labels at their leave-one-out scores; Cov(G) is not known, so its scale "
-        "and the angles cannot be told apart by labels alone, only the probabilities can",
+        "likelihood of the labels at their leave-one-out scores; as Cov(G) is not known, the "
+        "angles are not determined by labels alone",
         confidence,
     )
 
 
 def _predictor(
-    heads: Heads,
+    heads: ClassScores,
     whitened: Whitened,
     slopes: Floats,
     offset: Floats,
@@ -280,7 +283,7 @@ def _predictor(
 
 
 def _fallback(
-    heads: Heads, codes: np.ndarray, weights: Floats, confidence: float, reason: str
+    heads: ClassScores, codes: np.ndarray, weights: Floats, confidence: float, reason: str
 ) -> SeveralCalibration:
     warn(
         f"No angles can be estimated: {reason}. Every row gets the prevalence of the classes, "
@@ -308,4 +311,5 @@ def _fallback(
         confidence,
     )
     choice = MapChoice("prevalence", f"the prevalence of the classes: {reason}", {})
-    return SeveralCalibration(angle, link, predictor, choice)
+    left_out = predictor.predict(heads.honest_scores @ heads.spread.T)
+    return SeveralCalibration(angle, link, predictor, choice, left_out)
