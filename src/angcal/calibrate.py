@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from angcal._typing import Floats, Matrix
@@ -104,6 +105,11 @@ class LeftOut:
             standard = self.curve.scale.standardise(self.scores)
             p = self.posterior.leave_one_out(standard, self.labels, self.weights)
             p = np.clip(p, self.curve.floor, 1.0 - self.curve.floor)
+        return np.column_stack([1.0 - p, p])
+
+    def plain(self) -> Floats:
+        """(n, 2) probabilities of a logistic model that takes its scores as they are."""
+        p = expit(self.scores)
         return np.column_stack([1.0 - p, p])
 
 

@@ -50,7 +50,7 @@ TYPES = {
     "angcal.curve.curves": "AveragedCurve CalibratedCurve ConstantCurve",
     "angcal.curve.parts": "CurvePart",
     "angcal.sklearn_problems.problem": "LinearHead",
-    "angcal.multiclass.calibrate": "AngleMatrix",
+    "angcal.multiclass.calibrate": "AngleMatrix LeftOutClasses",
     "angcal.multiclass.choice": "MapChoice",
     "angcal.multiclass.integration": "Noise Rule",
     "angcal.multiclass.predictor": "SeveralPredictor",

@@ -13,6 +13,7 @@ import time
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from angcal import plan
 from angcal.files import write_text
 from angcal.losses import index_map
 from angcal.multiclass import read_class_scores
@@ -62,7 +63,7 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     in_whitened = seen @ (data.cross_covariance(model.coef_) * data.norms(model.coef_))
     gap = found.covariance - in_whitened @ heads.lift.T @ whitened.inverse.T
     z = gap.ravel() / np.sqrt(np.diag(found.variance))
-    side = "" if isinstance(heads.observables, list) else heads.observables.side
+    side = "randomised" if plan.samples(len(data.X), data.X.shape[1], K - 1) else "exact"
     return {
         "stein": np.linalg.norm(A @ stein @ units.T - true) / size,
         "likelihood": np.linalg.norm(A @ found.covariance @ units.T - true) / size,

@@ -21,7 +21,6 @@ from angcal.estimators.options import (
     check_options,
     clone_sharing,
     forget,
-    left_out_probabilities,
     open_like,
     refuse_options,
     resolved_link,
@@ -29,7 +28,7 @@ from angcal.estimators.options import (
     rows_like,
     warn_if_unlike,
 )
-from angcal.estimators.prediction import CalibratedPrediction
+from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.links.multiclass import SeveralLink
 from angcal.multiclass import calibrate_several, class_scores
@@ -38,7 +37,7 @@ from angcal.problem import LinearFit
 from angcal.sklearn_problems import unwrap
 
 
-class AngularCalibratedClassifier(CalibratedPrediction):
+class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
     r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
 
     The fitted score is blended with just as much Gaussian noise as the angle between fitted and
@@ -102,6 +101,8 @@ class AngularCalibratedClassifier(CalibratedPrediction):
     loo_proba_ : (n, K) array
         Calibrated probabilities of the training rows, each without its own label: what the
         classifier is worth, without a test set.
+    plain_loo_proba_ : (n, K) array
+        The same of the base model's own probabilities.
     curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or SeveralPredictor
         The map from score to probability, or from all scores to all probabilities. Where a logit or
         probit link is estimated it is an average over what the labels leave open, ``link_`` and
@@ -265,15 +266,6 @@ class AngularCalibratedClassifier(CalibratedPrediction):
         self.calibration_, self._left_out = result.choice, result.left_out
         forget(self, "scale_")
         return self
-
-    @property
-    def loo_proba_(self) -> Floats:
-        """(n, K) calibrated probabilities of the training rows, each without its own label.
-
-        Leave-one-out in full: neither the score of a row nor the curve has seen its label. From
-        the one fit, by influence; computed when asked for.
-        """
-        return left_out_probabilities(self)
 
     def _model(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator

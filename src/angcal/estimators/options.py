@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from angcal._typing import Floats, Matrix
+from angcal._typing import Matrix
 from angcal.calibrate import ANGLE_METHODS
 from angcal.estimators.training import Training
 from angcal.links import Link, Logit, as_link
@@ -162,13 +162,6 @@ def clone_sharing(estimator: Any) -> Any:
         if hasattr(estimator, attribute):
             setattr(copy, attribute, deepcopy(getattr(estimator, attribute)))
     return copy
-
-
-def left_out_probabilities(estimator: Any) -> Floats:
-    """What the fit left behind for ``loo_proba_``."""
-    check_is_fitted(estimator, "curve_")
-    left_out = estimator._left_out
-    return left_out if isinstance(left_out, np.ndarray) else left_out.probabilities()
 
 
 def forget(estimator: Any, name: str) -> None:

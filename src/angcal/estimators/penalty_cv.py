@@ -23,13 +23,16 @@ from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
 from angcal.estimators.options import (
     check_options,
     clone_sharing,
-    left_out_probabilities,
     open_like,
     resolved_link,
     rows_like,
     warn_if_unlike,
 )
-from angcal.estimators.prediction import CalibratedPrediction, with_complement
+from angcal.estimators.prediction import (
+    CalibratedPrediction,
+    LeaveOneOutMixin,
+    with_complement,
+)
 from angcal.estimators.training import ARRAY_RULES, on_device, validated, warn_about_repeats
 from angcal.losses import Logistic
 from angcal.notices import AngleWarning
@@ -60,7 +63,7 @@ FINAL_TOLERANCE = 1e-4
 AVERAGES = (None, "penalties", "folds")
 
 
-class AngularLogisticRegressionCV(CalibratedPrediction):
+class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     r"""Ĉ = argmin_C of the leave-one-out calibrated log-loss, and its calibrated probabilities.
 
     Ridge logistic regression, min_{w,b} C·Σ_i ω_i log(1 + exp(−ỹ_i u_i)) + ½‖w‖², for a path of C
@@ -109,7 +112,8 @@ class AngularLogisticRegressionCV(CalibratedPrediction):
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
     average_ : PenaltyAverage, FoldAverage or None
         The models that are averaged.
-    angle_, link_, scale_, curve_, observables_, coef_, intercept_, distance_to_optimum_
+    angle_, link_, scale_, curve_, observables_, loo_proba_, plain_loo_proba_, coef_, intercept_,
+    distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -263,15 +267,6 @@ class AngularLogisticRegressionCV(CalibratedPrediction):
 
     def _ridge(self, index: int, design: Design) -> Ridge:
         return Ridge(float(1.0 / (self.Cs_[index] * design.weights.sum())))
-
-    @property
-    def loo_proba_(self) -> Floats:
-        """(n, 2) calibrated probabilities of the training rows, each without its own label.
-
-        Of the chosen fit. Leave-one-out in full: neither the score of a row nor the curve has seen
-        its label; computed when asked for.
-        """
-        return left_out_probabilities(self)
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, 2) probabilities, of the chosen fit or averaged."""

@@ -132,6 +132,28 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         return None
 
 
+class LeaveOneOutMixin:
+    """Probabilities of the training rows that their own labels have not touched."""
+
+    _left_out: Any
+
+    @property
+    def loo_proba_(self) -> Floats:
+        """(n, K) calibrated probabilities of the training rows, each without its own label.
+
+        Leave-one-out in full: neither the score of a row nor the curve has seen its label. From
+        the one fit, by influence; computed when asked for.
+        """
+        check_is_fitted(self, "curve_")
+        return self._left_out.probabilities()
+
+    @property
+    def plain_loo_proba_(self) -> Floats:
+        """(n, K) probabilities that the base model itself has for rows it has not seen."""
+        check_is_fitted(self, "curve_")
+        return self._left_out.plain()
+
+
 def with_complement(positive: Floats) -> Floats:
     """(n, 2): P(y = classes_[0]) and P(y = classes_[1])."""
     both = np.empty((positive.size, 2))

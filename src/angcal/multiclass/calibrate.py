@@ -64,6 +64,30 @@ class AngleMatrix:
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOutClasses:
+    """(n, K) probabilities of the training rows, each without its own label.
+
+    Attributes
+    ----------
+    calibrated : (n, K) array
+        Under the map that is delivered.
+    own : (n, K) array
+        The base model's own.
+    """
+
+    calibrated: Floats
+    own: Floats
+
+    def probabilities(self) -> Floats:
+        """Under the map that is delivered."""
+        return self.calibrated
+
+    def plain(self) -> Floats:
+        """The base model's own."""
+        return self.own
+
+
+@dataclass(frozen=True, eq=False)
 class SeveralCalibration:
     """Angles, link, the predictor that is delivered, and why it is this one."""
 
@@ -71,8 +95,7 @@ class SeveralCalibration:
     link: Softmax
     predictor: SeveralPredictor
     choice: MapChoice
-    left_out: Floats
-    """(n, K) probabilities of the training rows, each without its own label."""
+    left_out: LeftOutClasses
 
 
 def calibrate_several(
@@ -150,7 +173,7 @@ def _known(
         confidence,
     )
     choice = MapChoice("angular", "the angular map: the link is known", {})
-    left_out = predictor.predict(heads.honest_scores @ heads.spread.T)
+    left_out = _left_out(heads, predictor.predict(heads.honest_scores @ heads.spread.T))
     return SeveralCalibration(angle, link, predictor, choice, left_out)
 
 
@@ -185,11 +208,20 @@ def _unknown(
     angle = _family_angles(heads, whitened, found, confidence)
     delivered, choice = _judged(heads, codes, weights, predictor, found)
     if choice.method == "angular":
-        return SeveralCalibration(angle, link, predictor, choice, delivered.left_out)
-    warn(f"The angular map is not used. Probabilities are those of {choice.reason}.", AngleWarning)
+        return SeveralCalibration(
+            angle, link, predictor, choice, _left_out(heads, delivered.left_out)
+        )
+    if choice.method == "plain":
+        warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
     reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
     angle = replace(angle, reason=reason)
-    return SeveralCalibration(angle, link, delivered.predictor, choice, delivered.left_out)
+    left_out = _left_out(heads, delivered.left_out)
+    return SeveralCalibration(angle, link, delivered.predictor, choice, left_out)
+
+
+def _left_out(heads: ClassScores, calibrated: Floats) -> LeftOutClasses:
+    link = Softmax(len(heads.contrast)) if heads.link is None else heads.link
+    return LeftOutClasses(calibrated, link(heads.honest_scores @ heads.spread.T))
 
 
 def _judged(
@@ -311,5 +343,5 @@ def _fallback(
         confidence,
     )
     choice = MapChoice("prevalence", f"the prevalence of the classes: {reason}", {})
-    left_out = predictor.predict(heads.honest_scores @ heads.spread.T)
+    left_out = _left_out(heads, predictor.predict(heads.honest_scores @ heads.spread.T))
     return SeveralCalibration(angle, link, predictor, choice, left_out)
