@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from angcal.displays import STYLES
-from studies.engine.experiment import Frames, Result
+from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, LOOKS, letter, new_figure
 from studies.engine.tables import (
     HEADER,
@@ -32,7 +32,6 @@ from studies.paper.theorems import (
     COVERED,
     GENERATORS,
     OPTIMUM,
-    THEOREMS,
     TheoremSettings,
     by_size,
     excesses,
@@ -363,19 +362,3 @@ def _draw_loss(ax: Axes, excess: pd.DataFrame, offset: float, look: dict[str, An
     edge = np.full(int((~finite).sum()), 0.98)
     transform = ax.get_yaxis_transform()
     ax.plot(edge, rows[~finite], transform=transform, mfc="white", **look)
-
-
-CALIBRATION_ERROR = Result(
-    name="calibration-error",
-    title="Theorem 1: the calibration error Δ_p over p, and its fall with n",
-    experiment=THEOREMS,
-    summarise=summarise_calibration,
-    draw=draw_calibration,
-)
-BREGMAN = Result(
-    name="bregman",
-    title="Theorem 2: every Bregman loss of every method over the angular one",
-    experiment=THEOREMS,
-    summarise=summarise_bregman,
-    draw=draw_bregman,
-)
