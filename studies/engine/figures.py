@@ -47,6 +47,12 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def legend_below(figure: Any, ax: Any, ncols: int, **options: Any) -> None:
+    """A legend under all panels, of the lines that one of them has."""
+    handles = ax.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=ncols, frameon=False, **options)
+
+
 def letter(axes: Any) -> None:
     """Name the panels a, b, c, … in bold."""
     for ax, name in zip(axes, "abcdefghijklmnop", strict=False):

@@ -16,6 +16,7 @@ from studies.engine.figures import FULL_WIDTH, LOOKS, TICKS, letter, new_figure
 from studies.engine.tables import (
     HEADER,
     NOTHING,
+    chosen,
     markdown,
     mean_and_error,
     mean_text,
@@ -32,7 +33,6 @@ from studies.paper.panels import (
     PanelSettings,
     angle_distances,
     angular_curve,
-    chosen,
     distances,
     expected_ece,
     fitted_rate,

@@ -23,7 +23,7 @@ from angcal._typing import Floats
 from angcal.displays import STYLES
 from angcal.links import Link, Logit
 from studies.engine.experiment import Experiment, Frames, Row, Tables, Trial
-from studies.engine.figures import FULL_WIDTH, letter, new_figure
+from studies.engine.figures import FULL_WIDTH, legend_below, letter, new_figure
 from studies.engine.runner import trial_generator
 from studies.engine.tables import HEADER, NOTHING, exact_interval, markdown, yes_or_no
 from studies.paper.setting import PAPER_LINKS
@@ -341,9 +341,7 @@ def draw(frames: Frames, settings: SignSettings) -> Figure:
         ax.set(xlabel=X_LABEL, title=f"link {link}")
     axes[0].set_ylabel("Probability of the wrong sign")
     letter(axes)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
-    )
+    legend_below(figure, axes[0], 3)
     return figure
 
 
