@@ -21,8 +21,8 @@ from studies.paper.semireal import (
     ORACLE,
     OUR_METHODS,
     PAPER_METHODS,
+    SemirealSettings,
 )
-from studies.paper.semireal_split import SemirealSettings
 
 PLATT_FEW, PLATT_MANY = f"Platt {FEW}", f"Platt {MANY}"
 # Marker and colour of each method in the grids.

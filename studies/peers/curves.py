@@ -33,8 +33,7 @@ from studies.datasets import available
 from studies.engine.experiment import Experiment, Frames, Tables, Trial
 from studies.engine.runner import read_tables, run_experiment, trial_generator
 from studies.engine.tables import markdown, with_error
-from studies.paper.semireal import TABLES, held_out, judge
-from studies.paper.semireal_split import LINK, SemirealSettings, divide, prepared
+from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
 from studies.peers.real import CLIP, LABELLED
 from studies.peers.real import FULL as REAL
 from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
