@@ -41,7 +41,7 @@ from angcal.observables import Observables, observe
 from angcal.prediction import angular_probability
 from angcal.simulation import SimulatedLabels, simulate_labels
 from studies.datasets import CATALOGUE, LoadedDataset, Sizes, load
-from studies.engine.experiment import Cell, Experiment, Tables, Trial
+from studies.engine.experiment import Cell, Experiment, Tables, Trial, grid
 from studies.engine.runner import trial_generator
 from studies.paper.setting import PAPER_LINKS, RIDGE, ridge_fit
 
@@ -341,11 +341,7 @@ def run_split(settings: SemirealSettings, trial: Trial) -> Tables:
 
 def _trials(settings: SemirealSettings) -> list[Trial]:
     # Split by split, so that a run that is stopped has something of every dataset.
-    return [
-        {"dataset": name, "split": split}
-        for split in range(settings.n_splits)
-        for name in settings.datasets
-    ]
+    return grid(split=range(settings.n_splits), dataset=settings.datasets)
 
 
 def runnable(table: str) -> tuple[str, ...]:

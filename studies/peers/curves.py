@@ -30,7 +30,7 @@ from angcal.metrics import log_loss
 from angcal.path.confidence import calibration_slope
 from angcal.prediction import AveragedCurve, CalibratedCurve, CurvePart
 from studies.datasets import available
-from studies.engine.experiment import Experiment, Frames, Tables, Trial
+from studies.engine.experiment import Experiment, Frames, Tables, Trial, grid
 from studies.engine.runner import read_tables, run_experiment, trial_generator
 from studies.engine.tables import markdown, with_error
 from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
@@ -111,12 +111,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
 
 def label_trials(settings: Settings) -> list[Trial]:
     """Split by split."""
-    return [
-        {"dataset": dataset, "ratio": ratio, "split": split}
-        for split in range(settings.splits)
-        for dataset in settings.datasets
-        for ratio in REAL.ratios
-    ]
+    return grid(split=range(settings.splits), dataset=settings.datasets, ratio=REAL.ratios)
 
 
 # -- known truth -------------------------------------------------------------------------------
@@ -167,11 +162,7 @@ def _platt() -> Any:
 
 def truth_trials(settings: Settings) -> list[Trial]:
     """Split by split."""
-    return [
-        {"dataset": dataset, "split": split}
-        for split in range(settings.splits)
-        for dataset in settings.datasets
-    ]
+    return grid(split=range(settings.splits), dataset=settings.datasets)
 
 
 DESIGNS = tuple(name for table in TABLES.values() for name in table.full.datasets)
