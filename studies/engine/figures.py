@@ -14,6 +14,8 @@ from angcal.files import write_text, written
 
 FULL_WIDTH = 7.2
 """Inches; the text width of a page."""
+DPI = 200
+"""Of PNG files, and of what is drawn as dots inside SVG files."""
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 # One look per method in every picture: colour, marker, dash of `angcal.displays.STYLES`.
@@ -92,8 +94,8 @@ def save_figure(figure: Any, stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``; the same digits give the same bytes."""
     settle_layout(figure)
     png, svg = io.BytesIO(), io.StringIO()
-    figure.savefig(png, format="png", dpi=200)
-    figure.savefig(svg, format="svg", metadata={"Date": None})
+    figure.savefig(png, format="png", dpi=DPI)
+    figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None})
     pictures = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
     with written(pictures[0]) as file:
         file.write(png.getvalue())
