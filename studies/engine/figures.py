@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from angcal.displays import STYLES
@@ -95,7 +96,9 @@ def save_figure(figure: Any, stem: Path) -> list[Path]:
     settle_layout(figure)
     png, svg = io.BytesIO(), io.StringIO()
     figure.savefig(png, format="png", dpi=DPI)
-    figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None})
+    # Ids in the file come from this salt; without it they are random.
+    with mpl.rc_context({"svg.hashsalt": RC["svg.hashsalt"]}):
+        figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None})
     pictures = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
     with written(pictures[0]) as file:
         file.write(png.getvalue())
