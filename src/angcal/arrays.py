@@ -62,6 +62,13 @@ def placed_like(values: Any, X: Any) -> Any:
     return namespace_of(X).asarray(converted, dtype=X.dtype, device=X.device)
 
 
+def factor_like(values: Floats, X: Any) -> Any:
+    """Factors of the columns of X's kind; a single one as a number, which needs no transfer."""
+    if values.size == 1 and not isinstance(X, np.ndarray):
+        return float(values.reshape(-1)[0])
+    return placed_like(values, X)
+
+
 def on_host(values: Any) -> Floats:
     """Values as a NumPy array of doubles."""
     if not isinstance(values, np.ndarray) and hasattr(values, "cpu"):

@@ -49,7 +49,7 @@ SMALLEST_WEIGHT, HOPELESS = 1e-5, 12.0
 # standard error.
 LOOSE_GAIN = 1e-2
 LOG_SCALES = (-5.0, 7.0)
-MOST_SCORING_STEPS, MOST_HALVINGS = 60, 30
+MOST_SCORING_STEPS, MOST_HALVINGS, LONGEST_STEP = 20, 30, 1.0
 # Of median and spread of the scores, in units of ‖ŵ‖_Σ: beyond, their centre or their covariance is
 # not that of the labelled rows.
 LARGEST_MEDIAN, LARGEST_SPREAD = 2.0, 4.0
@@ -101,6 +101,9 @@ class Belief:
 
 
 BELIEF = Belief()
+
+Evaluation = tuple[float, Floats, Floats]
+"""−log density, its gradient and its Fisher information."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +163,10 @@ class LinkPosterior:
         """The curves that are averaged, likely ones only."""
         found: list[Curves] = []
         cosines = self.belief.before_labels(self.known)
-        start, best = self._start(cosines[0][0]), -np.inf
+        start, best, least = self._start(cosines[0][0]), -np.inf, np.inf
         for cosine, share in cosines:
-            start, along = self._along(cosine, start, np.log(share))
+            value, start, along = self._along(cosine, start, np.log(share), least)
+            least = min(least, value)
             found.append(along)
             highest = float(along.weights.max())
             best = max(best, highest)
@@ -222,7 +226,7 @@ class LinkPosterior:
 
     def link_at(self, cosine: float) -> Link:
         """The link of highest density at one cosine."""
-        _, best = self._optimum(cosine, self._start(cosine), LOOSE_GAIN * 1e-6)
+        (_, best) = self._optimum(cosine, self._start(cosine), LOOSE_GAIN * 1e-4)
         return self.family.with_parameters(float(np.exp(best[0])), float(best[1]))
 
     def leave_one_out(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
@@ -283,12 +287,13 @@ class LinkPosterior:
         log_scale = max(self.belief.log_scale - np.log(max(spread, 1.0)), LOG_SCALES[0])
         return np.array([log_scale, -np.exp(log_scale) * cosine * median])
 
-    def _optimum(self, cosine: float, start: Floats, gain: float) -> tuple[Floats, Floats]:
-        """(information, (log κ, β)) of highest density at one cosine, η's weak prior left out."""
-        (_, _, information), best = fisher_scoring(
-            lambda theta: self._density(theta, cosine), start, LOG_SCALES, gain
+    def _optimum(
+        self, cosine: float, start: Floats, gain: float, limit: float = np.inf
+    ) -> tuple[Evaluation, Floats]:
+        """(evaluation, (log κ, β)) of highest density at one cosine, η's weak prior left out."""
+        return fisher_scoring(
+            lambda theta: self._density(theta, cosine), start, LOG_SCALES, gain, limit
         )
-        return information, best
 
     def _density(self, theta: Floats, cosine: float) -> tuple[float, Floats, Floats]:
         """−log density of (log κ, β) at one cosine, its gradient and Fisher information.
@@ -313,15 +318,22 @@ class LinkPosterior:
         information[0, 0] += 1.0 / belief.log_scale_sd**2
         return count * value + 0.5 * float(off**2), gradient, information
 
-    def _along(self, cosine: float, start: Floats, log_share: float) -> tuple[Floats, Curves]:
-        """Best (log κ, β) at one cosine, and the curves about it, with log weights."""
+    def _along(
+        self, cosine: float, start: Floats, log_share: float, least: float
+    ) -> tuple[float, Floats, Curves]:
+        """(−log density, (log κ, β)) of the best at one cosine, and the curves about it.
+
+        ``least`` is the best at other cosines: the search ends where there is no hope to reach it.
+        """
         belief = self.belief
-        information, best = self._optimum(cosine, start, LOOSE_GAIN)
+        limit = least + 2.0 * HOPELESS
+        (value, _, information), best = self._optimum(cosine, start, LOOSE_GAIN, limit)
         (kk, kb), (_, bb) = information
         left = kk - kb**2 / bb if bb > 0 else kk
         deviation = 1.0 / np.sqrt(max(left, 1.0 / belief.log_scale_sd**2))
         log_scales = best[0] + deviation * np.array(DEVIATIONS)
-        return best, self._about(cosine, log_scales, best, np.log(deviation) + log_share)
+        about = self._about(cosine, log_scales, best, np.log(deviation) + log_share)
+        return value, best, about
 
     def _about(self, cosine: float, log_scales: Floats, best: Floats, log_measure: float) -> Curves:
         """The curve of every κ, averaged over β about its optimum, with its log weight."""
@@ -395,19 +407,18 @@ def _width(noise: Floats) -> Floats:
     return np.sqrt(1.0 + noise**2 / 3.0)
 
 
-Evaluation = tuple[float, Floats, Floats]
-
-
 def fisher_scoring(
     evaluate: Callable[[Floats], Evaluation],
     start: Floats,
     bounds: tuple[float, float],
     gain: float,
+    limit: float = np.inf,
 ) -> tuple[Evaluation, Floats]:
     """Minimize a loss in two parameters, the first within bounds: (evaluation, parameters).
 
     Newton's method with the Fisher information, which is never indefinite, and halved steps where
-    a whole one does not lower the loss. Ends where the next step would gain less than ``gain``.
+    a whole one does not lower the loss. Ends where the next step would gain less than ``gain``, or
+    where even twice the gain that it promises leaves the loss above ``limit``.
     """
     theta = np.array([np.clip(start[0], *bounds), start[1]])
     here = evaluate(theta)
@@ -416,9 +427,12 @@ def fisher_scoring(
         held = theta[0] in bounds and gradient[0] * (1.0 if theta[0] == bounds[0] else -1.0) > 0
         step = _scoring_step(gradient, information, held)
         # Half the squared length of the step in standard errors: what is left to gain.
-        if -float(gradient @ step) < gain:
+        promised = -float(gradient @ step)
+        if promised < gain or value - promised > limit:
             break
-        for _ in range(MOST_HALVINGS):
+        # A long step in log κ promises what a curve that is nearly a step cannot keep.
+        step = step * min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
+        for halvings in range(MOST_HALVINGS):
             trial = theta + step
             trial[0] = np.clip(trial[0], *bounds)
             found = evaluate(trial)
@@ -428,6 +442,9 @@ def fisher_scoring(
         else:
             break
         theta, here = trial, found
+        # Where so little of a step can be taken, the curve runs off towards one that no κ has.
+        if halvings > 3:
+            break
     return here, theta
 
 

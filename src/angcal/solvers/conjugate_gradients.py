@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.arrays import namespace_of, on_host, placed_like
+from angcal.arrays import factor_like, namespace_of, on_host
 
 TINY = np.finfo(float).tiny
 # Share of rᵀz below which a column is solved to rounding.
@@ -122,7 +122,7 @@ def conjugate_gradients(
         if np.any(active & ~(curvature > 0)):
             break
         alpha = np.divide(slope, curvature, out=np.zeros_like(slope), where=active)
-        length = placed_like(alpha, rhs)
+        length = factor_like(alpha, rhs)
         W, r = W + length * p, r - length * Mp
         if image is not None:
             images = length * image if images is None else images + length * image
@@ -134,7 +134,7 @@ def conjugate_gradients(
             converged = not stop.hopeless
             break
         turn = np.divide(following, slope, out=np.zeros_like(slope), where=active)
-        p, slope = z + placed_like(turn, rhs) * p, following
+        p, slope = z + factor_like(turn, rhs) * p, following
     return Solution(W, form + stop.missing, images, step, converged)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.arrays import concatenate, on_host
+from angcal.arrays import concatenate, factor_like, on_host
 from angcal.losses import BlockLoss, Logistic
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
@@ -163,6 +163,11 @@ class NewtonCG:
         """Sums over the scores of each problem, (·, q·m) -> (·, m)."""
         return values if self.q == 1 else values.reshape(len(values), self.q, -1).sum(axis=1)
 
+    def _factor(self, values: Floats) -> Any:
+        """A number of each problem as a factor of its columns."""
+        columns = self.per_column(values)
+        return factor_like(columns, self._y) if self.rows.xp is not np else columns
+
     def per_column(self, values: Floats) -> Floats:
         """A number of each problem for each of its columns."""
         return values if self.q == 1 else np.tile(values, self.q)
@@ -198,7 +203,7 @@ class NewtonCG:
             forcing = np.sqrt(state.size / np.maximum(first, 1e-300)) * LARGEST_FORCING
             step, image = state.newton_step(np.maximum(forcing, SMALLEST_FORCING))
             share, value = self._search(strengths, V, U, step, image, value)
-            placed = self.rows.place(self.per_column(share))
+            placed = self._factor(share)
             V = V + placed * step
             if tol < SINGLE_TOLERANCE:
                 U = self.rows.forward(V)
@@ -259,7 +264,7 @@ class NewtonCG:
         share, reached = np.ones(len(value)), value.copy()
         left = np.ones(len(value), dtype=bool)
         for _ in range(MOST_HALVINGS):
-            placed = self.rows.place(self.per_column(share[left]))
+            placed = self._factor(share[left])
             moved = self.objective(
                 self.take(U, left) + placed * self.take(image, left),
                 self.take(V, left) + placed * self.take(step, left),
@@ -288,8 +293,7 @@ class _State:
         self._D = solver.loss.weighted(curvature, solver._omega)
         gradient = rows.backward(residual)
         penalty = rows.place(np.append(np.ones(rows.shape[1]), [0.0] * rows.intercept))[:, None]
-        per_column = rows.place(solver.per_column(strengths))
-        self._gradient = gradient + penalty * per_column * V
+        self._gradient = gradient + penalty * solver._factor(strengths) * V
         self._prepare()
 
     def _prepare(self) -> None:
@@ -351,7 +355,7 @@ class _State:
         # Of unit size, so that single precision has room on both sides.
         unit = self.mean_gradient * solver.total
         unit = np.where(unit > 0, unit, 1.0)
-        per_column = solver.rows.place(solver.per_column(unit))
+        per_column = solver._factor(unit)
         rhs = _converted(-self._gradient / per_column, single)
         scale, D = _converted(self._scale, single), solver.loss.converted(self._D, single)
         ridge = np.tile(solver.per_column(self._strengths), (width, 1))
