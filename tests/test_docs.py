@@ -20,7 +20,7 @@ import angcal
 from angcal import AngularCalibratedClassifier, Logit, MEstimator, Ridge
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pages import ROOT, executed, pages, prepared, python_blocks
+from pages import ROOT, executed, look_up, pages, prepared, python_blocks
 
 DOCS = ROOT / "docs"
 PAGES = pages()
@@ -159,21 +159,6 @@ def test_names_imported_on_a_page_are_public(page):
     for block in python_blocks(page):
         for line in re.findall(r"^from angcal import (.+)$", block, flags=re.MULTILINE):
             assert {name.strip() for name in line.split(",")} <= set(angcal.__all__)
-
-
-def look_up(path):
-    """The object that a dotted path names, through modules, classes and dataclass fields."""
-    parts = path.split(".")
-    for depth in range(len(parts), 0, -1):
-        try:
-            found = import_module(".".join(parts[:depth]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[depth:]:
-            fields = getattr(found, "__dataclass_fields__", {})
-            found = fields[name] if name in fields else getattr(found, name)
-        return found
-    raise ModuleNotFoundError(path)
 
 
 def test_every_name_on_the_page_of_symbols_exists():
