@@ -28,6 +28,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(THREADS) $(BIN)/python -m pytest -q tests/test_docstrings.py
 
 test: lint
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal
