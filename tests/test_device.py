@@ -213,5 +213,5 @@ def test_models_that_do_more_than_a_product_refuse_tensors(data, dispatch):
     with pytest.raises(TypeError, match="pass NumPy arrays"):
         AngularLogisticRegressionCV().fit(X, y)
     averaged = AngularLogisticRegressionCV(3, average="penalties").fit(rows, data.y)
-    with pytest.raises(TypeError, match="or average=None"):
+    with pytest.raises(TypeError, match="pass average=None"):
         averaged.predict_proba(X)

@@ -13,10 +13,10 @@ from sklearn.svm import LinearSVC
 
 from angcal import SeparableDataError
 from angcal.losses import Multinomial, contrasts, index_map
-from angcal.multiclass import read_heads
+from angcal.multiclass import read_class_scores
 from angcal.observables import observe
 from angcal.simulation import simulate_several
-from angcal.sklearn_problems import read_fitted
+from angcal.sklearn_problems import read_fits, read_fitted
 
 
 def _tight(C, **options):
@@ -152,7 +152,7 @@ def test_optimum_and_away_from_it():
 def test_separate_heads_are_binary_fits(model):
     data = simulate_several(150, 40, n_indices=3, signal=2.0, random_state=0)
     model.fit(data.X, data.y)
-    heads = read_heads(model, data.X, data.y, np.ones(150), "exact")
+    heads = read_class_scores(model, data.X, data.y, np.ones(150), "exact")
     assert heads.scores.shape == (150, 3)
     raw = data.X @ heads.coef.T + heads.intercept
     np.testing.assert_allclose(raw, model.decision_function(data.X), atol=1e-8)
@@ -161,7 +161,8 @@ def test_separate_heads_are_binary_fits(model):
     if isinstance(model, RidgeClassifier):
         refit = RidgeClassifier(alpha=50.0).fit(data.X[kept], data.y[kept] == 1)
         true = float(refit.decision_function(data.X[:1])[0])
-        found = heads.observables[1].loo_scores[0]
+        fit = read_fits(model, data.X, data.y.astype(float), np.ones(150))[1]
+        found = observe(fit).loo_scores[0]
         assert found == pytest.approx(true, abs=1e-6)
 
 
@@ -173,14 +174,14 @@ def test_what_cannot_be_read_is_refused():
     name = {"penalty": "elasticnet"} if by_name else {}
     lasso = LogisticRegression(**name, l1_ratio=0.5, C=0.5, solver="saga", max_iter=20_000)
     with pytest.raises(ValueError, match="ℓ₁ penalty"):
-        read_heads(lasso.fit(data.X, data.y), data.X, data.y, ones)
+        read_class_scores(lasso.fit(data.X, data.y), data.X, data.y, ones)
     weighted = LinearSVC(class_weight="balanced", tol=1e-6, max_iter=100_000)
     with pytest.raises(ValueError, match="class_weight"):
-        read_heads(weighted.fit(data.X, data.y), data.X, data.y, ones)
+        read_class_scores(weighted.fit(data.X, data.y), data.X, data.y, ones)
     far = np.eye(3)[np.repeat(np.arange(3), 5)] * 9 + 0.01
     free = LogisticRegression(C=np.inf, max_iter=200)
     with pytest.raises(SeparableDataError, match="linearly separable"):
-        read_heads(
+        read_class_scores(
             free.fit(far, np.repeat(np.arange(3), 5)), far, np.repeat(np.arange(3), 5), np.ones(15)
         )
 
@@ -204,4 +205,4 @@ def test_products_in_parts_are_the_whole(monkeypatch):
 def test_models_without_heads_are_named(model, message):
     data = simulate_several(60, 5, n_indices=3, signal=2.0, random_state=0)
     with pytest.raises(TypeError, match=message):
-        read_heads(model.fit(data.X, data.y), data.X, data.y, np.ones(60))
+        read_class_scores(model.fit(data.X, data.y), data.X, data.y, np.ones(60))

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from angcal._typing import Floats, Matrix
@@ -42,7 +43,7 @@ from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_flo
 from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
-from angcal.observables import Observables
+from angcal.observables import Observables, honest_scores
 from angcal.problem import LinearFit
 
 SMALLEST_CLASS = 3
@@ -78,14 +79,49 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOut:
+    """P(y_i = 1) of each training row without its own label: what a calibrated curve is worth.
+
+    Attributes
+    ----------
+    curve : CalibratedCurve, AveragedCurve or ConstantCurve
+    posterior : LinkPosterior or None
+        Where the link was estimated: the curve's own fit counts too, and is undone for each row.
+    scores, labels, weights : (n,) arrays
+        Scores that their own labels have not touched (:func:`~angcal.observables.honest_scores`).
+    """
+
+    curve: CalibratedCurve | AveragedCurve | ConstantCurve
+    posterior: LinkPosterior | None
+    scores: Floats
+    labels: Floats
+    weights: Floats
+
+    def probabilities(self) -> Floats:
+        """(n, 2), one column for each class."""
+        if self.posterior is None or isinstance(self.curve, ConstantCurve):
+            p = self.curve.predict(self.scores)
+        else:
+            standard = self.curve.scale.standardise(self.scores)
+            p = self.posterior.leave_one_out(standard, self.labels, self.weights)
+            p = np.clip(p, self.curve.floor, 1.0 - self.curve.floor)
+        return np.column_stack([1.0 - p, p])
+
+    def plain(self) -> Floats:
+        """(n, 2) probabilities of a logistic model that takes its scores as they are."""
+        p = expit(self.scores)
+        return np.column_stack([1.0 - p, p])
+
+
+@dataclass(frozen=True, eq=False)
 class Calibration:
-    """Angle, link and the curve they make; where the link was estimated, its posterior."""
+    """Angle, link, the curve they make, and what it is worth on rows that it has not seen."""
 
     angle: Angle
     link: Link
     scale: ScoreScale
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
-    posterior: LinkPosterior | None = None
+    left_out: LeftOut
 
 
 def calibrate(
@@ -105,16 +141,31 @@ def calibrate(
         _require_positive(options.covariance, len(fit.coef))
     reason = _why_impossible(fit, scale, options)
     if reason is not None:
-        return _fallback(fit.labels, case_weights, options, scale, reason)
+        return _fallback(fit, observables, case_weights, options, scale, reason)
     _warn_about_scores(observables, case_weights, scale)
     evidence = _Evidence(fit, observables, case_weights, scale, options)
+    posterior: LinkPosterior | None = None
+    curve: CalibratedCurve | AveragedCurve
     if options.link_known:
         angle, link = evidence.known_link()
-        return Calibration(angle, link, scale, CalibratedCurve(link, angle.cosine, scale))
-    angle, posterior = evidence.unknown_link()
-    link = posterior.link_at(angle.cosine)
-    curve = AveragedCurve(posterior.parts, scale, tail_floor(len(fit.labels)))
-    return Calibration(angle, link, scale, curve, posterior)
+        curve = CalibratedCurve(link, angle.cosine, scale)
+    else:
+        angle, posterior = evidence.unknown_link()
+        link = posterior.link_at(angle.cosine)
+        curve = AveragedCurve(posterior.parts, scale, tail_floor(len(fit.labels)))
+    left_out = _left_out(fit, observables, case_weights, curve, posterior)
+    return Calibration(angle, link, scale, curve, left_out)
+
+
+def _left_out(
+    fit: LinearFit,
+    observables: Observables,
+    case_weights: Floats,
+    curve: CalibratedCurve | AveragedCurve | ConstantCurve,
+    posterior: LinkPosterior | None,
+) -> LeftOut:
+    scores = honest_scores(fit, observables)
+    return LeftOut(curve, posterior, scores, fit.labels, case_weights / np.mean(case_weights))
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:
@@ -162,18 +213,25 @@ def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str 
 
 
 def _fallback(
-    labels: Floats, case_weights: Floats, options: Options, scale: ScoreScale, reason: str
+    fit: LinearFit,
+    observables: Observables,
+    case_weights: Floats,
+    options: Options,
+    scale: ScoreScale,
+    reason: str,
 ) -> Calibration:
     warn(
         f"No angle can be estimated: {reason}. Every row gets the prevalence, which is calibrated "
-        "but tells rows apart in nothing.",
+        "but the same for every row.",
         AngleWarning,
     )
     # One row of each class is added, so that a rare class is not declared impossible.
     weights = case_weights / np.mean(case_weights)
-    prevalence = (float(weights @ labels) + 1.0) / (len(labels) + 2.0)
+    prevalence = (float(weights @ fit.labels) + 1.0) / (len(fit.labels) + 2.0)
     angle = Angle(0.0, 1.0, 0.0, (-1.0, 1.0), "fallback", reason, options.confidence)
-    return Calibration(angle, options.link, scale, ConstantCurve(prevalence))
+    curve = ConstantCurve(prevalence)
+    left_out = _left_out(fit, observables, case_weights, curve, None)
+    return Calibration(angle, options.link, scale, curve, left_out)
 
 
 # Labels determine the angle where its interval is no wider than this, in degrees.

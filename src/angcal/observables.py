@@ -35,6 +35,7 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.leverages import blocks
 from angcal.leverages.blocks import remaining_curvature
+from angcal.losses import Logistic, Multinomial, index_map
 from angcal.problem import LinearFit
 
 
@@ -218,6 +219,38 @@ def observables_from(
         step_error=step_error,
         remark=remark,
     )
+
+
+def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
+    """Scores of rows that their own labels have not touched: for judging, not for fitting.
+
+    ũ_i, with what a row's absence does to the count of its class given back. At z̃_i the intercept
+    has seen the row; where a fit follows single rows closely that lets its label through. Losses
+    other than the likelihood of classes say nothing of counts, and keep z̃_i.
+    """
+    if not fit.fit_intercept:
+        return observables.loo_scores
+    codes = fit.labels.astype(np.intp)
+    if isinstance(fit.loss, Logistic):
+        return observables.loo_scores + count_shifts(codes, fit.weights, 2) @ [-1.0, 1.0]
+    if isinstance(fit.loss, Multinomial):
+        K = fit.loss.n_classes
+        shifts = count_shifts(codes, fit.weights, K) @ index_map(fit.loss.contrast).T
+        return observables.loo_scores + shifts
+    return observables.calibration_scores
+
+
+def count_shifts(codes: np.ndarray, weights: Floats, n_classes: int) -> Floats:
+    """(ω_i/W_y)·W/(W − ω_i) in the column of each row's class, (n, K); W_y the class's weight.
+
+    Without row i its class has less weight, and its logit is lower by as much: this is the
+    leave-one-out step of a model that has intercepts alone. New rows are judged by the count of
+    all, so that the step is to be given back.
+    """
+    shifts = np.zeros((len(codes), n_classes))
+    totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
+    shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
+    return shifts
 
 
 def _intercept_leverage(fit: LinearFit) -> Any:

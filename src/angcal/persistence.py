@@ -28,17 +28,21 @@ PACKAGES = {"angcal", "sklearn", "numpy", "scipy", "builtins", "collections"}
 # Types of each module that a model may hold besides those that skops trusts by itself.
 TYPES = {
     "angcal.angle": "Angle",
+    "angcal.calibrate": "LeftOut",
+    "angcal.link_posterior": "Belief Curves LinkPosterior",
+    "angcal.score_bins": "BinnedScores",
     "angcal.baselines.calibrators": "BetaCalibration HistogramBinning IsotonicCalibration "
     "PlattScaling TemperatureScaling",
     "angcal.covariance.scale": "ScoreScale",
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.folds": "FoldAverage",
     "angcal.estimators.m_estimator": "MEstimator",
-    "angcal.estimators.path": "AngularLogisticRegressionCV",
+    "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
     "angcal.links.multiclass": "AdditiveIndex InteractionIndex OneVsRest Softmax TwoLayer",
-    "angcal.losses": "Exponential HuberisedHinge Logistic ProbitLikelihood Squared SquaredHinge",
+    "angcal.losses": "Exponential HuberisedHinge Logistic Multinomial ProbitLikelihood Squared "
+    "SquaredHinge",
     "angcal.observables": "Observables",
     "angcal.penalty_path.average": "PenaltyAverage",
     "angcal.penalty_path.curve": "PenaltyPath",
@@ -46,7 +50,7 @@ TYPES = {
     "angcal.curve.curves": "AveragedCurve CalibratedCurve ConstantCurve",
     "angcal.curve.parts": "CurvePart",
     "angcal.sklearn_problems.problem": "LinearHead",
-    "angcal.multiclass.calibrate": "AngleMatrix",
+    "angcal.multiclass.calibrate": "AngleMatrix LeftOutClasses",
     "angcal.multiclass.choice": "MapChoice",
     "angcal.multiclass.integration": "Noise Rule",
     "angcal.multiclass.predictor": "SeveralPredictor",

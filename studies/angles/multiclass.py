@@ -13,9 +13,10 @@ import time
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from angcal import plan
 from angcal.files import write_text
 from angcal.losses import index_map
-from angcal.multiclass import read_heads
+from angcal.multiclass import read_class_scores
 from angcal.multiclass.angles import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
@@ -46,7 +47,7 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     weights = np.ones(n)
     start = time.process_time()
     model = LogisticRegression(C=C, tol=1e-5, max_iter=3000).fit(data.X, data.y)
-    heads = read_heads(model, data.X, data.y, weights)
+    heads = read_class_scores(model, data.X, data.y, weights)
     whitened = whiten(heads.scores, weights)
     A = heads.contrast
     seen = index_map(A)
@@ -62,7 +63,7 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     in_whitened = seen @ (data.cross_covariance(model.coef_) * data.norms(model.coef_))
     gap = found.covariance - in_whitened @ heads.lift.T @ whitened.inverse.T
     z = gap.ravel() / np.sqrt(np.diag(found.variance))
-    side = "" if isinstance(heads.observables, list) else heads.observables.side
+    side = "randomised" if plan.samples(len(data.X), data.X.shape[1], K - 1) else "exact"
     return {
         "stein": np.linalg.norm(A @ stein @ units.T - true) / size,
         "likelihood": np.linalg.norm(A @ found.covariance @ units.T - true) / size,

@@ -102,6 +102,8 @@ def carry_out(
 ) -> int:
     """`run_and_present` with the options of `add_run_arguments`; returns the exit code.
 
+    An error that a user can do something about becomes a sentence.
+
     Parameters
     ----------
     results : sequence of Result
@@ -110,13 +112,8 @@ def carry_out(
         As in `run_experiment`.
     """
     given = {name: getattr(options, name) for name in ("quick", "jobs", "fresh", "seed")}
-    return attempt(lambda: run_and_present(results, folder=folder_of(options), only=only, **given))
-
-
-def attempt(work: Callable[[], None]) -> int:
-    """Do the work; an error that a user can do something about becomes a sentence and a code."""
     try:
-        work()
+        run_and_present(results, folder=folder_of(options), only=only, **given)
     except (StoreError, UnfinishedError, DatasetUnavailableError) as error:
         say(str(error))
         return FAILED
@@ -167,8 +164,10 @@ def present(result: Result, settings: Any, folder: Path) -> str:
         sweep(folder, f"{result.name}.{suffix}")
     frames = read_tables(result.experiment, settings, folder)
     summary = result.summarise(frames, settings).strip() + "\n"
+    write_text(folder / f"{result.name}.md", summary)
+    told = f"{result.name}: {result.title}\n\n{summary}"
+    if result.draw is None:
+        return told
     with mpl.rc_context(RC):
         pictures = save_figure(result.draw(frames, settings), folder / result.name)
-    write_text(folder / f"{result.name}.md", summary)
-    files = ", ".join(str(path) for path in pictures)
-    return f"{result.name}: {result.title}\n\n{summary}\n{files}\n"
+    return f"{told}\n{', '.join(str(path) for path in pictures)}\n"

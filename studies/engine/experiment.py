@@ -76,7 +76,7 @@ class Result:
         Where its rows come from.
     summarise : callable
         (tables, settings) to Markdown: what the paper says, what was measured, its standard error.
-    draw : callable
+    draw : callable, optional
         (tables, settings) to a figure.
     """
 
@@ -84,4 +84,4 @@ class Result:
     title: str
     experiment: Experiment
     summarise: Callable[[Frames, Any], str]
-    draw: Callable[[Frames, Any], Figure]
+    draw: Callable[[Frames, Any], Figure] | None = None

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from angcal.displays import STYLES
@@ -14,6 +15,8 @@ from angcal.files import write_text, written
 
 FULL_WIDTH = 7.2
 """Inches; the text width of a page."""
+DPI = 200
+"""Of PNG files, and of what is drawn as dots inside SVG files."""
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 # One look per method in every picture: colour, marker, dash of `angcal.displays.STYLES`.
@@ -45,6 +48,12 @@ RC = {
 def new_figure(width: float, height: float) -> Any:
     """A figure that no global state knows of, laid out without overlaps."""
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def legend_below(figure: Any, ax: Any, ncols: int, **options: Any) -> None:
+    """A legend under all panels, of the lines that one of them has."""
+    handles = ax.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=ncols, frameon=False, **options)
 
 
 def letter(axes: Any) -> None:
@@ -86,8 +95,10 @@ def save_figure(figure: Any, stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``; the same digits give the same bytes."""
     settle_layout(figure)
     png, svg = io.BytesIO(), io.StringIO()
-    figure.savefig(png, format="png", dpi=200)
-    figure.savefig(svg, format="svg", metadata={"Date": None})
+    figure.savefig(png, format="png", dpi=DPI)
+    # Ids in the file come from this salt; without it they are random.
+    with mpl.rc_context({"svg.hashsalt": RC["svg.hashsalt"]}):
+        figure.savefig(svg, format="svg", dpi=DPI, metadata={"Date": None})
     pictures = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
     with written(pictures[0]) as file:
         file.write(png.getvalue())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
@@ -15,6 +16,13 @@ NOTHING = "—"
 """Cell of a column that has nothing to say."""
 MOST_DECIMALS = 5
 BLOCK = re.compile(r"(<!-- table: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def chosen(frame: pd.DataFrame, **where: Any) -> pd.DataFrame:
+    """The rows whose columns have the given values."""
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    return frame
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

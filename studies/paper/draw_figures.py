@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from angcal.displays import STYLES
-from studies.engine.experiment import Frames, Result
+from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
 from studies.engine.tables import HEADER, exact_interval, markdown, mean_text, rmse_text, yes_or_no
-from studies.paper.draws import DRAWS, Settings
+from studies.paper.draws import Settings
 from studies.paper.setting import PROBIT_UNIT
 
 # What the paper prints (its section "Simulations").
@@ -323,28 +323,3 @@ def draw_sign(frames: Frames, settings: Settings) -> Any:
     ax.set_xlim(left=-0.03 * ax.get_xlim()[1])
     ax.grid(axis="x", color="0.9")
     return figure
-
-
-RESULTS = (
-    Result(
-        "inner-product",
-        "⟨w*, ŵ⟩ estimated against true, and where the paper's pair falls",
-        DRAWS,
-        summarise_inner,
-        draw_inner,
-    ),
-    Result(
-        "platt-coefficients",
-        "Platt's fitted (A, B) at 20,000 labels against their limit",
-        DRAWS,
-        summarise_platt,
-        draw_platt,
-    ),
-    Result(
-        "sign",
-        "how often the sign of the angle is wrong, with and without a holdout",
-        DRAWS,
-        summarise_sign,
-        draw_sign,
-    ),
-)

@@ -24,14 +24,8 @@ from angcal.covariance import Precision, ScoreScale, precision, score_scale
 from angcal.links import Logit
 from angcal.metrics import expected_calibration_error
 from angcal.simulation import simulate
-from studies.engine.experiment import Experiment, Result, Row, Tables, Trial, grid
+from studies.engine.experiment import Experiment, Row, Tables, Trial, grid
 from studies.engine.runner import trial_generator
-from studies.paper.errata_figures import (
-    draw_intercept,
-    draw_pools,
-    summarise_intercept,
-    summarise_pools,
-)
 from studies.paper.setting import RIDGE, FittedDraw, paper_inner_product
 
 KNOWN = float("inf")
@@ -257,21 +251,4 @@ INTERCEPT = Experiment(
     },
     trials=intercept_trials,
     run=run_intercept,
-)
-
-RESULTS = (
-    Result(
-        name="finite-pool",
-        title="the paper's angle estimate with Σ from m unlabelled rows, and its correction",
-        experiment=POOLS,
-        summarise=summarise_pools,
-        draw=draw_pools,
-    ),
-    Result(
-        name="intercept",
-        title="the angle of a fit with an intercept, and what a fit without one predicts",
-        experiment=INTERCEPT,
-        summarise=summarise_intercept,
-        draw=draw_intercept,
-    ),
 )

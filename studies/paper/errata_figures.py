@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from angcal._typing import Floats
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames
-from studies.engine.figures import FULL_WIDTH, LOOKS, letter, new_figure
+from studies.engine.figures import FULL_WIDTH, LOOKS, legend_below, letter, new_figure
 from studies.engine.tables import (
     HEADER,
+    chosen,
     markdown,
     mean_and_error,
     mean_text,
@@ -95,7 +96,7 @@ def summarise_pools(frames: Frames, settings: Any) -> str:
 
 
 def _pool_frame(table: pd.DataFrame, method: str, ratio: float) -> pd.DataFrame:
-    return table[(table["method"] == method) & (table["ratio"] == ratio)]
+    return chosen(table, method=method, ratio=ratio)
 
 
 def _pool_errors(table: pd.DataFrame, method: str, ratio: float) -> Floats:
@@ -111,8 +112,8 @@ def _by_ratio(table: pd.DataFrame, settings: Any) -> str:
     """Bias of every method at every size of pool."""
     rows = []
     for ratio in (*settings.ratios, np.inf):
-        chosen = [_pool_frame(table, name, ratio) for name in POOL_METHODS]
-        rows.append(["Σ known" if np.isinf(ratio) else f"{ratio:g}", *map(_bias_cell, chosen)])
+        pools = [_pool_frame(table, name, ratio) for name in POOL_METHODS]
+        rows.append(["Σ known" if np.isinf(ratio) else f"{ratio:g}", *map(_bias_cell, pools)])
     return markdown(["bias of ĉ at m/d", *(label for label, _ in POOL_METHODS.values())], rows)
 
 
@@ -153,8 +154,7 @@ def draw_pools(frames: Frames, settings: Any) -> Figure:
     axes[0].set_ylabel("bias of ĉ")
     axes[1].set_ylabel("root mean squared error of ĉ")
     axes[1].set_ylim(bottom=0.0)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    legend_below(figure, axes[0], 2)
     letter(axes)
     return figure
 
@@ -216,12 +216,11 @@ def _fits(settings: Any, ridge: float = 0.5) -> dict[tuple[str, float], str]:
 
 
 def _intercept_errors(table: pd.DataFrame, method: str, offset: float) -> Floats:
-    return _errors(table[(table["method"] == method) & (table["offset"] == offset)])
+    return _errors(chosen(table, method=method, offset=offset))
 
 
 def _calibration(table: pd.DataFrame, fit: tuple[str, float], offset: float) -> pd.DataFrame:
-    chosen = (table["fit"] == fit[0]) & (table["ridge"] == fit[1]) & (table["offset"] == offset)
-    return table[chosen]
+    return chosen(table, fit=fit[0], ridge=fit[1], offset=offset)
 
 
 def summarise_intercept(frames: Frames, settings: Any) -> str:
@@ -251,14 +250,14 @@ def _angle_lines(table: pd.DataFrame, settings: Any) -> list[Sequence[str]]:
     for offset in settings.offsets:
         reference, _ = rmse_and_error(_intercept_errors(table, "angular, observable", offset))
         for name, (label, _) in INTERCEPT_METHODS.items():
-            chosen = table[(table["method"] == name) & (table["offset"] == offset)]
-            rmse, error = rmse_and_error(_errors(chosen))
+            rows = chosen(table, method=name, offset=offset)
+            rmse, error = rmse_and_error(_errors(rows))
             naive = name == "paper, intercept in Xŵ"
             lines.append(
                 (
                     f"RMSE of ĉ at b = {offset:g}, {label}",
                     "fits with an intercept are not treated" if naive else "—",
-                    with_error(rmse, error) + f"; bias {_bias_cell(chosen)}",
+                    with_error(rmse, error) + f"; bias {_bias_cell(rows)}",
                     _usable(rmse <= LARGEST_RATIO * reference) if naive else "—",
                 )
             )
@@ -290,8 +289,8 @@ def _by_fit(calibration: pd.DataFrame, settings: Any) -> str:
     rows = []
     for fit, label in _fits(settings).items():
         for offset in settings.offsets:
-            chosen = _calibration(calibration, fit, offset)
-            cells = [mean_text(chosen[column], 3) for column in columns]
+            fits = _calibration(calibration, fit, offset)
+            cells = [mean_text(fits[column], 3) for column in columns]
             rows.append([label, f"{offset:g}", *cells])
     return markdown(["fit", "b", *names], rows)
 

@@ -11,11 +11,12 @@ from scipy.stats import binom
 
 from angcal._typing import Floats
 from angcal.displays import STYLES
-from studies.engine.experiment import Frames, Result
+from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, LOOKS, TICKS, letter, new_figure
 from studies.engine.tables import (
     HEADER,
     NOTHING,
+    chosen,
     markdown,
     mean_and_error,
     mean_text,
@@ -27,15 +28,11 @@ from studies.engine.tables import (
 from studies.paper.panels import (
     FEW,
     FIRST_OF_RATE,
-    GAUSSIAN,
     MANY,
-    RADEMACHER,
-    UNIFORM,
     Curve,
     PanelSettings,
     angle_distances,
     angular_curve,
-    chosen,
     distances,
     expected_ece,
     fitted_rate,
@@ -367,31 +364,3 @@ def draw_universality(frames: Frames, settings: PanelSettings) -> Figure:
     handles = {**_named_handles(axes[0, 0]), **_named_handles(axes[0, 2])}
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False)
     return figure
-
-
-# -- results ---------------------------------------------------------------------------------
-
-CONVERGENCE = Result(
-    name="platt-convergence",
-    title="Platt scaling converges to the angular predictor as holdout labels grow (figure asymp)",
-    experiment=GAUSSIAN,
-    summarise=summarise_convergence,
-    draw=draw_convergence,
-)
-RELIABILITY = Result(
-    name="reliability",
-    title="Reliability plots: uncalibrated, angular, Platt (figure combinedcalib)",
-    experiment=GAUSSIAN,
-    summarise=summarise_reliability,
-    draw=draw_reliability,
-)
-UNIVERSALITY_RADEMACHER, UNIVERSALITY_UNIFORM = (
-    Result(
-        name=f"universality-{experiment.name}",
-        title=f"The same panels for {experiment.name} entries and two links (figure {figure})",
-        experiment=experiment,
-        summarise=summarise_universality,
-        draw=draw_universality,
-    )
-    for experiment, figure in ((RADEMACHER, "Rad"), (UNIFORM, "Unif"))
-)

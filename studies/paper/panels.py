@@ -32,6 +32,7 @@ from angcal.metrics import (
 from angcal.simulation import AutoregressiveCovariance, Covariance, GivenCovariance, simulate
 from studies.engine.experiment import Cell, Experiment, Frames, Tables, Trial, grid
 from studies.engine.runner import trial_generator
+from studies.engine.tables import chosen
 from studies.paper.setting import (
     N_FEATURES,
     N_SAMPLES,
@@ -253,13 +254,6 @@ def _predictions(methods: Mapping[str, Curve], scores: Floats) -> Iterator[tuple
 
 
 # -- reading the rows ------------------------------------------------------------------------
-
-
-def chosen(frame: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """The rows whose columns have the given values."""
-    for column, value in where.items():
-        frame = frame[frame[column] == value]
-    return frame
 
 
 def distances(frames: Frames, link: str, column: str = "sup_true_angle") -> pd.DataFrame:

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from angcal._typing import Floats
-from studies.engine.experiment import Frames, Result
+from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
 from studies.engine.tables import markdown
-from studies.paper.phase import METHODS, PHASE, ROUTES, PhaseSettings
+from studies.paper.phase import METHODS, ROUTES, PhaseSettings
 
 CLEAR = 2.0
 """Standard errors of a paired difference beyond which it counts."""
@@ -367,19 +367,3 @@ def _explain_letters(figure: Figure) -> None:
         title="smallest mean ECE; large and bold where the lead exceeds two standard errors",
         title_fontsize=8,
     )
-
-
-PHASE_DIAGRAM = Result(
-    name="phase-diagram",
-    title="Beyond the paper: ECE of every method over n/d and ridge strength",
-    experiment=PHASE,
-    summarise=summarise_diagram,
-    draw=draw_diagram,
-)
-PHASE_WINNERS = Result(
-    name="phase-winners",
-    title="Beyond the paper: which method calibrates best over n/d and ridge strength",
-    experiment=PHASE,
-    summarise=summarise_winners,
-    draw=draw_winners,
-)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from studies.datasets import CATALOGUE
-from studies.engine.experiment import Frames, Result
+from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, TICKS, new_figure
 from studies.engine.tables import NOTHING, markdown, mean_text, rmse_and_error
 from studies.paper.semireal import (
@@ -21,9 +21,8 @@ from studies.paper.semireal import (
     ORACLE,
     OUR_METHODS,
     PAPER_METHODS,
-    TABLES,
+    SemirealSettings,
 )
-from studies.paper.semireal_split import SemirealSettings
 
 PLATT_FEW, PLATT_MANY = f"Platt {FEW}", f"Platt {MANY}"
 # Marker and colour of each method in the grids.
@@ -227,22 +226,3 @@ def draw_grid(frames: Frames, settings: SemirealSettings) -> Figure:
     figure.supxlabel("predicted probability", fontsize=8)
     figure.supylabel("observed frequency", fontsize=8)
     return figure
-
-
-def _summary(table: str) -> Callable[[Frames, SemirealSettings], str]:
-    def summarise(frames: Frames, settings: SemirealSettings) -> str:
-        return summarise_table(frames, settings, table)
-
-    return summarise
-
-
-RESULTS = tuple(
-    Result(
-        name=f"table-{table}",
-        title=f"calibration errors on real covariates: {TITLES[table]}",
-        experiment=experiment,
-        summarise=_summary(table),
-        draw=draw_grid,
-    )
-    for table, experiment in TABLES.items()
-)

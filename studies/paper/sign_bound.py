@@ -22,8 +22,8 @@ from scipy.stats import norm as normal
 from angcal._typing import Floats
 from angcal.displays import STYLES
 from angcal.links import Link, Logit
-from studies.engine.experiment import Experiment, Frames, Result, Row, Tables, Trial
-from studies.engine.figures import FULL_WIDTH, letter, new_figure
+from studies.engine.experiment import Experiment, Frames, Row, Tables, Trial
+from studies.engine.figures import FULL_WIDTH, legend_below, letter, new_figure
 from studies.engine.runner import trial_generator
 from studies.engine.tables import HEADER, NOTHING, exact_interval, markdown, yes_or_no
 from studies.paper.setting import PAPER_LINKS
@@ -341,9 +341,7 @@ def draw(frames: Frames, settings: SignSettings) -> Figure:
         ax.set(xlabel=X_LABEL, title=f"link {link}")
     axes[0].set_ylabel("Probability of the wrong sign")
     letter(axes)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
-    )
+    legend_below(figure, axes[0], 3)
     return figure
 
 
@@ -382,12 +380,3 @@ def _draw_lines(ax: Axes, cells: pd.DataFrame, constant: float, farthest: float)
     ):
         sd = float(cells.loc[cells["sum"] == kind, "sd"].median())
         ax.plot(x, ndtr(-np.sqrt(x) / sd), color="0.4", lw=0.9, ls=dash, label=name, zorder=1)
-
-
-SIGN_BOUND = Result(
-    name=NAME,
-    title="The proposition's bound on the sign error against the measured error",
-    experiment=SIGN_EXPERIMENT,
-    summarise=summarise,
-    draw=draw,
-)

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from angcal.displays import STYLES
-from studies.engine.experiment import Frames, Result
-from studies.engine.figures import FULL_WIDTH, LOOKS, letter, new_figure
+from studies.engine.experiment import Frames
+from studies.engine.figures import FULL_WIDTH, LOOKS, legend_below, letter, new_figure
 from studies.engine.tables import (
     HEADER,
     NOTHING,
@@ -32,7 +32,6 @@ from studies.paper.theorems import (
     COVERED,
     GENERATORS,
     OPTIMUM,
-    THEOREMS,
     TheoremSettings,
     by_size,
     excesses,
@@ -188,16 +187,8 @@ def draw_calibration(frames: Frames, settings: TheoremSettings) -> Figure:
         _draw_sizes(ax, frames["size"], column)
     right[0].set_ylabel(r"Mean of $|\Delta_p|$ over the scores")
     right[1].set_ylabel(r"Largest $|\Delta_p|$")
-    handles, labels = right[0].get_legend_handles_labels()
-    below.legend(
-        handles,
-        labels,
-        title="in brackets: slope of the mean (panel g) on log axes",
-        title_fontsize=7.5,
-        loc="outside lower center",
-        ncols=3,
-        frameon=False,
-    )
+    title = "in brackets: slope of the mean (panel g) on log axes"
+    legend_below(below, right[0], 3, title=title, title_fontsize=7.5)
     letter([*panels, *right])
     return figure
 
@@ -339,14 +330,8 @@ def draw_bregman(frames: Frames, settings: TheoremSettings) -> Figure:
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.fill_between((0.96, 1.0), 0, 1, transform=ax.transAxes, color="0.93", lw=0, zorder=0)
     ax.text(0.98, len(methods), "∞", ha="center", **note)
-    figure.legend(
-        *ax.get_legend_handles_labels(),
-        title="loss and its generator φ(t), up to a factor",
-        title_fontsize=7.5,
-        loc="outside lower center",
-        ncols=3,
-        frameon=False,
-    )
+    title = "loss and its generator φ(t), up to a factor"
+    legend_below(figure, ax, 3, title=title, title_fontsize=7.5)
     return figure
 
 
@@ -363,19 +348,3 @@ def _draw_loss(ax: Axes, excess: pd.DataFrame, offset: float, look: dict[str, An
     edge = np.full(int((~finite).sum()), 0.98)
     transform = ax.get_yaxis_transform()
     ax.plot(edge, rows[~finite], transform=transform, mfc="white", **look)
-
-
-CALIBRATION_ERROR = Result(
-    name="calibration-error",
-    title="Theorem 1: the calibration error Δ_p over p, and its fall with n",
-    experiment=THEOREMS,
-    summarise=summarise_calibration,
-    draw=draw_calibration,
-)
-BREGMAN = Result(
-    name="bregman",
-    title="Theorem 2: every Bregman loss of every method over the angular one",
-    experiment=THEOREMS,
-    summarise=summarise_bregman,
-    draw=draw_bregman,
-)

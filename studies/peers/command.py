@@ -10,9 +10,7 @@ from studies.engine.command import (
     WRONG_USAGE,
     add_datasets_argument,
     add_run_arguments,
-    attempt,
     carry_out,
-    folder_of,
     known_datasets,
     present_among,
     say,
@@ -104,12 +102,11 @@ def add_curves_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute_curves(options: argparse.Namespace) -> int:
     """``studies benchmark curves``; returns the exit code."""
-    from studies.peers.curves import DESIGNS, LABELLED, QUICK, run
+    from studies.peers.curves import DESIGNS, LABELLED, QUICK, RESULTS
 
     named = QUICK.datasets if options.quick else tuple(dict.fromkeys((*LABELLED, *DESIGNS)))
     here = present_datasets(named)
-    given = {name: getattr(options, name) for name in ("quick", "jobs", "fresh", "seed")}
-    return attempt(lambda: print(run(folder_of(options), here=here, **given)))
+    return carry_out(RESULTS, options, lambda trial: trial["dataset"] in here)
 
 
 def present_datasets(names: Sequence[str]) -> set[str]:

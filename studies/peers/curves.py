@@ -5,15 +5,13 @@ first splits; the penalty is chosen once, every variant calibrates the same fit,
 calibration slope on test rows are compared. ``truth``: the designs of the paper's tables with
 simulated labels, where the distance from the curve at the true angle and the divergence from the
 true probabilities are known.
-The summary is ``curves.md``.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,16 +23,13 @@ from angcal.baselines import PlattScaling
 from angcal.calibrate import Calibration, Options, calibrate
 from angcal.covariance import ScoreScale
 from angcal.curve import AveragedCurve, CalibratedCurve, CurvePart
-from angcal.files import write_text
 from angcal.link_posterior import BELIEF, HERMITE, Belief, link_posterior
 from angcal.metrics import log_loss
 from angcal.penalty_path.confidence import calibration_slope
-from studies.datasets import available
-from studies.engine.experiment import Experiment, Frames, Tables, Trial
-from studies.engine.runner import read_tables, run_experiment, trial_generator
+from studies.engine.experiment import Experiment, Frames, Result, Tables, Trial, grid
+from studies.engine.runner import trial_generator
 from studies.engine.tables import markdown, with_error
-from studies.paper.semireal import TABLES, held_out, judge
-from studies.paper.semireal_split import LINK, SemirealSettings, divide, prepared
+from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
 from studies.peers.real import CLIP, LABELLED
 from studies.peers.real import FULL as REAL
 from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
@@ -112,12 +107,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
 
 def label_trials(settings: Settings) -> list[Trial]:
     """Split by split."""
-    return [
-        {"dataset": dataset, "ratio": ratio, "split": split}
-        for split in range(settings.splits)
-        for dataset in settings.datasets
-        for ratio in REAL.ratios
-    ]
+    return grid(split=range(settings.splits), dataset=settings.datasets, ratio=REAL.ratios)
 
 
 # -- known truth -------------------------------------------------------------------------------
@@ -168,11 +158,7 @@ def _platt() -> Any:
 
 def truth_trials(settings: Settings) -> list[Trial]:
     """Split by split."""
-    return [
-        {"dataset": dataset, "split": split}
-        for split in range(settings.splits)
-        for dataset in settings.datasets
-    ]
+    return grid(split=range(settings.splits), dataset=settings.datasets)
 
 
 DESIGNS = tuple(name for table in TABLES.values() for name in table.full.datasets)
@@ -198,7 +184,7 @@ TRUTH = Experiment(
 # -- summary -----------------------------------------------------------------------------------
 
 
-def summarise_labels(frames: Frames) -> str:
+def summarise_labels(frames: Frames, settings: Settings) -> str:
     """Mean log-loss less that of the best single curve, over cells, small ones and large ones."""
     rows = frames[""]
     rows = rows[rows["variant"] != "none"]
@@ -233,7 +219,7 @@ def summarise_labels(frames: Frames) -> str:
     return f"{told}\n\n{markdown(header, lines)}"
 
 
-def summarise_truth(frames: Frames) -> str:
+def summarise_truth(frames: Frames, settings: Settings) -> str:
     """Means over designs, and over those of Platt scaling with 500 labels."""
     rows = frames[""]
     means = rows.groupby("variant", sort=False)[["error", "error_best", "kl"]].mean()
@@ -256,30 +242,7 @@ def summarise_truth(frames: Frames) -> str:
     return f"{told}\n\n{markdown(header, lines)}"
 
 
-def run(
-    folder: Path,
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    seed: int | None = None,
-    here: Collection[str] | None = None,
-) -> str:
-    """Run what is undone of the datasets that are here, write and return the summary."""
-    present = set(available() if here is None else here)
-    parts = []
-    for experiment, summarise in ((LABELS, summarise_labels), (TRUTH, summarise_truth)):
-        settings = experiment.quick if quick else experiment.full
-        settings = settings if seed is None else replace(settings, seed=seed)
-        run_experiment(
-            experiment,
-            settings,
-            folder,
-            jobs=jobs,
-            fresh=fresh,
-            only=lambda trial: trial["dataset"] in present,
-        )
-        parts.append(summarise(read_tables(experiment, settings, folder)))
-    text = "\n\n".join(parts) + "\n"
-    write_text(folder / "curves.md", text)
-    return text
+RESULTS = (
+    Result("labels", "Variants of the curve on real labels", LABELS, summarise_labels),
+    Result("truth", "Variants of the curve where the truth is known", TRUTH, summarise_truth),
+)

@@ -17,8 +17,13 @@ from studies.peers.compare import by_method, cell_means, dataset_ranks, everywhe
 from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import REAL, RealSettings
-from studies.peers.real_losses import complete, excess, summarise_losses
-from studies.peers.real_tables import summarise_ranks, where_costly
+from studies.peers.real_tables import (
+    complete,
+    excess,
+    summarise_losses,
+    summarise_ranks,
+    where_costly,
+)
 
 OWN = (TUNED, DEFAULT)
 # Few enough lines in each to be told apart without colour; angcal's two are in all of them.

@@ -144,10 +144,10 @@ def watching(watch: Watch) -> Iterator[None]:
 def execute(contender: str, split: Split) -> tuple[dict[str, Any], float, Watch]:
     """(names that the snippet leaves behind, seconds, what was fitted)."""
     stand_in = types.ModuleType("task")
-    vars(stand_in).update(X_train=split.X_train, y_train=split.y_train, X_new=split.X_new)
+    vars(stand_in).update(X_train=split.X_train, y_train=split.y_train, X_new=split.X_test)
     code = compile(source_of(contender), f"{SNIPPETS[contender]}.py", "exec")
     names: dict[str, Any] = {"__name__": "snippet"}
-    watch = Watch(n_features=split.X_new.shape[1], n_new=len(split.X_new))
+    watch = Watch(n_features=split.X_test.shape[1], n_new=len(split.X_test))
     sys.modules["task"] = stand_in
     try:
         with watching(watch), warnings.catch_warnings(action="ignore"):
@@ -174,8 +174,8 @@ def measure(task: str, number: int, contender: str, split: Split) -> Row:
         labels=len(split.y_train),
         withheld=0 if len(path) else len(split.y_train) - watch.rows,
         seconds=round(seconds, 5),
-        ece=expected_calibration_error(split.y_new, p),
-        log_loss=log_loss(split.y_new, p),
+        ece=expected_calibration_error(split.y_test, p),
+        log_loss=log_loss(split.y_test, p),
     )
 
 

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from angcal import Logit
 from angcal.simulation import simulate
+from studies.peers.tasks import Split, scaled_by_first
 
 Floats = NDArray[np.float64]
 N_TEST = 5000
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Training rows and test rows; the scaler saw the training rows only."""
-
-    X_train: Floats
-    y_train: NDArray[np.int64]
-    X_new: Floats
-    y_new: NDArray[np.int64]
 
 
 def packaged(X: Floats, y: NDArray[np.int64], n: int, seed: int) -> Split:
@@ -33,8 +22,8 @@ def packaged(X: Floats, y: NDArray[np.int64], n: int, seed: int) -> Split:
     X_train, X_new, y_train, y_new = train_test_split(
         X, y, train_size=n, stratify=y, random_state=seed
     )
-    scaler = StandardScaler().fit(X_train)
-    return Split(scaler.transform(X_train), y_train, scaler.transform(X_new), y_new)
+    X_train, X_new = scaled_by_first(X_train, X_new)
+    return Split(X_train, y_train, X_new, y_new)
 
 
 def digits(seed: int) -> Split:

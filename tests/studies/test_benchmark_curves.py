@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from studies.engine.command import run_and_present
 from studies.engine.runner import read_tables
-from studies.peers import curves as run
-from studies.peers.curves import BELIEFS, KEPT, LABELS, SINGLE, TRUTH
+from studies.peers.curves import BELIEFS, KEPT, LABELS, RESULTS, SINGLE, TRUTH
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,9 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ANGCAL_DATA", raising=False)
         patch.setenv("ANGCAL_CACHE", str(folder / "cache"))
-        return folder, run.run(folder, quick=True)
+        with redirect_stdout(io.StringIO()) as printed:
+            run_and_present(RESULTS, folder=folder, quick=True)
+        return folder, printed.getvalue()
 
 
 def test_every_variant_is_judged_on_the_same_rows(quick):
@@ -53,13 +57,15 @@ def test_the_kept_variant_is_what_the_classifier_does(quick):
 
 def test_the_summary_has_both_tables(quick):
     folder, text = quick
-    assert (folder / "curves.md").read_text() == text
+    for name in ("labels", "truth"):
+        assert (folder / f"{name}.md").read_text() in text
     assert all(f"| {name} |" in text for name in (SINGLE, *BELIEFS))
     truth = read_tables(TRUTH, TRUTH.quick, folder)[""]
     assert all(f"| {name} |" in text for name in truth["variant"].unique())
     assert np.all(truth[["error", "error_best", "kl"]] > 0)
 
 
-def test_finished_trials_are_not_run_again(quick, monkeypatch):
-    monkeypatch.setattr(run, "run_experiment", lambda *args, **kwargs: None)
-    assert run.run(quick[0], quick=True) == quick[1]
+def test_finished_trials_are_not_run_again(quick, monkeypatch, capsys):
+    monkeypatch.setattr("studies.engine.command.run_experiment", lambda *args, **kwargs: None)
+    run_and_present(RESULTS, folder=quick[0], quick=True)
+    assert capsys.readouterr().out == quick[1]

@@ -20,8 +20,7 @@ from studies.peers.methods import COARSE, DEFAULT, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import QUICK, REAL
 from studies.peers.real_figures import COSTLY_PANELS, PANELS
-from studies.peers.real_losses import complete, excess, labelled, lost_cells
-from studies.peers.real_tables import coverage, where_costly
+from studies.peers.real_tables import complete, coverage, excess, labelled, lost_cells, where_costly
 
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_experiment import TOY

@@ -15,10 +15,10 @@ from angcal.simulation import simulate
 from studies.engine import figures
 from studies.engine.runner import read_tables, run_experiment, trial_generator
 from studies.paper import errata
+from studies.paper.catalogue import RESULTS as EVERY
 from studies.paper.errata import (
     INTERCEPT,
     POOLS,
-    RESULTS,
     InterceptSettings,
     PoolSettings,
     calibration_of,
@@ -28,6 +28,8 @@ from studies.paper.errata import (
 )
 from studies.paper.errata_figures import _spaced_labels
 from studies.paper.setting import FittedDraw
+
+RESULTS = (EVERY["finite-pool"], EVERY["intercept"])
 
 POOL = PoolSettings(samples=80, features=120, ratios=(1.5, 6.0), draws=2)
 SMALL = InterceptSettings(samples=80, features=120, test_rows=3000, refit_rows=6000, draws=1)

@@ -28,14 +28,18 @@ from studies.engine.tables import (
 )
 from studies.paper import panel_figures as figures
 from studies.paper import panels
+from studies.paper.catalogue import RESULTS as EVERY
 from studies.paper.setting import PAPER_LINKS, FittedDraw, population_platt
 
 EXPERIMENTS = (panels.GAUSSIAN, panels.RADEMACHER, panels.UNIFORM)
-RESULTS = (
-    figures.CONVERGENCE,
-    figures.RELIABILITY,
-    figures.UNIVERSALITY_RADEMACHER,
-    figures.UNIVERSALITY_UNIFORM,
+RESULTS = tuple(
+    EVERY[name]
+    for name in (
+        "platt-convergence",
+        "reliability",
+        "universality-rademacher",
+        "universality-uniform",
+    )
 )
 
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal.simulation import simulate
 from studies.engine import figures
 from studies.engine.runner import read_tables, run_experiment, trial_generator
+from studies.paper.catalogue import RESULTS
 from studies.paper.phase import (
     FULL,
     METHODS,
@@ -33,14 +34,13 @@ from studies.paper.phase_figures import (
     CONTENDERS,
     FILLS,
     PANELS,
-    PHASE_DIAGRAM,
-    PHASE_WINNERS,
     by_method,
     mean_over_cells,
     winners,
 )
 from studies.paper.setting import PAPER_LINKS, FittedDraw
 
+PHASE_DIAGRAM, PHASE_WINNERS = RESULTS["phase-diagram"], RESULTS["phase-winners"]
 SMALL = replace(QUICK, n_per_d=(0.5, 4.0), ridges=(0.001, 10.0), n_test=4000)
 
 

@@ -15,27 +15,30 @@ from studies.datasets import CATALOGUE, load, obtainable
 from studies.engine.command import run_and_present
 from studies.engine.runner import read_tables, trial_generator
 from studies.engine.tables import mean_and_error, with_error
-from studies.paper import semireal_split
+from studies.paper import semireal
+from studies.paper.catalogue import RESULTS as EVERY
 from studies.paper.command import present_or_downloadable
 from studies.paper.semireal import (
     AUTO,
     ERRORS,
     ESTIMATED,
+    LINK,
     METHODS,
     ORACLE,
     PAPER_METHODS,
     QUICK,
     TABLES,
+    SemirealSettings,
+    divide,
     judge,
     predictions,
+    prepared,
     run_split,
     runnable,
 )
 from studies.paper.semireal_claims import against_paper, overall
-from studies.paper.semireal_split import LINK, SemirealSettings, divide, prepared
 from studies.paper.semireal_tables import (
     PLATT_MANY,
-    RESULTS,
     cosine_errors,
     label,
     means,
@@ -43,6 +46,8 @@ from studies.paper.semireal_tables import (
     paper_table,
 )
 from studies.paper.setting import ridge_fit
+
+RESULTS = [result for name, result in EVERY.items() if name.startswith("table-")]
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +118,9 @@ def test_the_best_cosine_is_that_of_all_rows_where_files_are_sorted(split, monke
         split, truth=truth, train=np.sort(place[split.train]), scores=split.scores[order]
     )
     of_all = split.best_cosine
-    monkeypatch.setattr(semireal_split, "MOST_ROWS_OF_TRUTH", 400)
+    monkeypatch.setattr(semireal, "MOST_ROWS_OF_TRUTH", 400)
     assert abs(ordered.best_cosine - of_all) < 0.03
-    drawn = semireal_split.np.random
+    drawn = semireal.np.random
     monkeypatch.setattr(drawn, "default_rng", lambda seed: SimpleNamespace(choice=first_rows))
     assert replace(ordered).best_cosine > of_all + 0.06
 

@@ -22,6 +22,7 @@ from studies.engine.runner import read_tables, run_experiment
 from studies.paper import sign_bound as sign
 from studies.paper import theorem_figures as pictures
 from studies.paper import theorems as rows
+from studies.paper.catalogue import RESULTS
 from studies.paper.setting import PAPER_LINKS, FittedDraw
 
 
@@ -192,13 +193,13 @@ def test_words_on_other_methods_follow_half_a_bin(theorem_run):
         assert "| mean size of Δ, Platt, 20,000 labels, n = 120 |" in text
 
 
-@pytest.mark.parametrize("result", [pictures.CALIBRATION_ERROR, pictures.BREGMAN])
+@pytest.mark.parametrize("result", [RESULTS["calibration-error"], RESULTS["bregman"]])
 def test_theorem_pictures_and_summaries(theorem_run, tmp_path, result):
     _check_result(result, *theorem_run, tmp_path)
 
 
 def test_sign_picture_and_summary(sign_run, tmp_path):
-    _check_result(sign.SIGN_BOUND, *sign_run, tmp_path)
+    _check_result(RESULTS["sign-bound"], *sign_run, tmp_path)
 
 
 def _check_result(result, frames, settings, folder):

@@ -2,7 +2,7 @@
 
 from angcal.estimators.angular import AngularCalibratedClassifier
 from angcal.estimators.m_estimator import MEstimator
-from angcal.estimators.path import AngularLogisticRegressionCV
+from angcal.estimators.penalty_cv import AngularLogisticRegressionCV
 from angcal.estimators.score import ScoreCalibratedClassifier
 
 __all__ = [

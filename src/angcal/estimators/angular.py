@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host
-from angcal.calibrate import ANGLE_METHODS, Options, calibrate
-from angcal.estimators.device import check_tensor, fit_tensor, on_device
-from angcal.estimators.one_fit import warn_about_repeats
-from angcal.estimators.several import SeveralClasses
-from angcal.estimators.targets import encode_binary
-from angcal.links import Link, Logit, as_link
+from angcal.calibrate import Options, calibrate
+from angcal.estimators.base_model import (
+    fit_base,
+    fit_tensor,
+    read_base,
+    takes_many_classes,
+    takes_raw_rows,
+)
+from angcal.estimators.options import (
+    check_options,
+    clone_sharing,
+    forget,
+    open_like,
+    refuse_options,
+    resolved_link,
+    resolved_softmax,
+    rows_like,
+    warn_if_unlike,
+)
+from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
+from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.links.multiclass import SeveralLink
-from angcal.notices import PoolWarning, warn
-from angcal.observables import observe
-from angcal.pools import Pool, open_pool
-
-# Large unlabelled arrays are shared between clones; they are never written to.
-SHARED_PARAMETERS = ("pool", "covariance")
-# A pool whose columns typically sit half a standard deviation away was not made like X.
-LARGEST_SHIFT, LARGEST_SCALE_RATIO = 0.5, 2.0
+from angcal.multiclass import calibrate_several, class_scores
+from angcal.observables import Observables, observe
+from angcal.problem import LinearFit
+from angcal.sklearn_problems import unwrap
 
 
-class AngularCalibratedClassifier(SeveralClasses):
+class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
     r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
 
     The fitted score is blended with just as much Gaussian noise as the angle between fitted and
@@ -89,9 +95,14 @@ class AngularCalibratedClassifier(SeveralClasses):
     link_ : Link, or Softmax for three and more classes
         As given, or with its estimated scale and offset; a softmax with its estimated covariance
         and offset.
-    observables_ : Observables, SeveralObservables or list of Observables
+    observables_ : Observables or list of Observables
         ``loo_scores``, ``leverages``, ``degrees_of_freedom`` and more. A multinomial fit has blocks
         in place of numbers, one-vs-rest heads have a list of one entry per class.
+    loo_proba_ : (n, K) array
+        Calibrated probabilities of the training rows, each without its own label: what the
+        classifier is worth, without a test set.
+    plain_loo_proba_ : (n, K) array
+        The same of the base model's own probabilities.
     curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or SeveralPredictor
         The map from score to probability, or from all scores to all probabilities. Where a logit or
         probit link is estimated it is an average over what the labels leave open, ``link_`` and
@@ -154,17 +165,7 @@ class AngularCalibratedClassifier(SeveralClasses):
 
     def __sklearn_clone__(self) -> AngularCalibratedClassifier:
         """Clone that shares the pool and the covariance instead of copying them."""
-        params = {
-            name: value if name in SHARED_PARAMETERS else clone(value, safe=False)
-            for name, value in self.get_params(deep=False).items()
-        }
-        if not isinstance(self.covariance, np.ndarray):
-            params["covariance"] = clone(self.covariance, safe=False)
-        copy = type(self)(**params)
-        for attribute in ("_metadata_request", "_sklearn_output_config"):
-            if hasattr(self, attribute):
-                setattr(copy, attribute, deepcopy(getattr(self, attribute)))
-        return copy
+        return clone_sharing(self)
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
@@ -173,9 +174,12 @@ class AngularCalibratedClassifier(SeveralClasses):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix or dataframe
+        X : (n, d) array, sparse matrix, dataframe or tensor
+            Training rows.
         y : (n,) array of two or more classes
+            Their labels.
         sample_weight : (n,) array, optional
+            Their weights.
         pool : (m, d) array, optional
             Overrides the constructor's pool. It exists for
             ``Pipeline(..., transform_input=["pool"])`` with metadata routing, which sends it
@@ -183,172 +187,108 @@ class AngularCalibratedClassifier(SeveralClasses):
 
         Returns
         -------
-        self
+        AngularCalibratedClassifier
+            The fitted estimator.
         """
-        link, known = self._resolve_link()
-        self._check_options()
-        self._check_observables()
-        if on_device(X):
-            self._refuse_on_device(pool)
-            return self._fit_on_device(X, y, sample_weight, link, known)
-        X, labels, weights = self._validate(X, y, sample_weight)
-        several = len(self.classes_) > 2
-        if several:
-            self._refuse_for_several(pool)
-        else:
-            self._refuse_several_link()
-        self._fit_base(X, labels, weights, weighted=sample_weight is not None)
-        rows = self._training_rows(X)
-        if several:
-            self._fit_several(rows, labels.astype(np.intp), weights)
-            return self
+        model, pool = self._model(), self.pool if pool is None else pool
+        check_options(self)
+        training = validated(
+            self,
+            X,
+            y,
+            sample_weight,
+            raw_rows=takes_raw_rows(model),
+            many_classes=self._takes_many_classes(),
+        )
+        self.classes_ = training.classes
+        refuse_options(self, training, pool)
+        rows, fits = self._fit_base(model, training)
+        observed = [observe(fit) for fit in fits]
+        self.observables_ = observed[0] if len(observed) == 1 else observed
+        if not training.on_device:
+            warn_about_repeats(rows, np.sum([o.leverage_shares for o in observed], axis=0))
+        if training.n_classes == 2:
+            return self._calibrate(fits[0], rows, training, pool)
+        return self._calibrate_classes(fits, observed, training)
+
+    def _fit_base(self, model: Any, training: Training) -> tuple[Matrix, list[LinearFit]]:
+        """(A) The fitted base model, rows as its linear part sees them, and its fits."""
+        if training.on_device:
+            self.estimator_, fit = fit_tensor(model, training)
+            self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
+            self.distance_to_optimum_ = np.nan
+            return training.X, [fit]
+        self.estimator_ = fit_base(model, training)
+        transformer, _ = unwrap(self.estimator_)
+        as_given = transformer is None and not takes_raw_rows(model)
+        rows = training.X if as_given else self._transform(training.X)
+        fits, self.distance_to_optimum_ = read_base(
+            self.estimator_, rows, training, method=self.observables, polish=self.polish
+        )
+        return rows, fits
+
+    def _calibrate(
+        self, fit: LinearFit, rows: Matrix, training: Training, pool: Any
+    ) -> AngularCalibratedClassifier:
+        """(C), (D) Angle, link and curve of one score."""
+        link, known = resolved_link(self.link)
+        opened = open_like(self, pool, rows, self._rows_like_X)
         options = Options(
             link=link,
             link_known=known,
             angle=self.angle,
             covariance=self.covariance,
-            pool=self._validate_pool(self.pool if pool is None else pool, rows),
+            pool=opened,
             sign_holdout=self._validate_holdout(),
             confidence=self.confidence,
         )
-        fit = self._read(rows, labels, weights)
-        self.observables_ = observe(fit)
-        warn_about_repeats(fit.X, self.observables_.leverage_shares)
-        result = calibrate(fit, self.observables_, weights, options)
-        _warn_if_unlike(options.pool, rows)
+        result = calibrate(fit, self.observables_, training.weights, options)
+        warn_if_unlike(opened, rows)
+        if not training.on_device:
+            self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+        else:
+            self.passes_ = fit.rows.passes
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
-        self.curve_ = result.curve
-        # A fit on three or more classes may have left it, and it is theirs alone.
-        if hasattr(self, "calibration_"):
-            del self.calibration_
+        self.curve_, self._left_out = result.curve, result.left_out
+        forget(self, "calibration_")
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Calibrated P(y = class | x), one column per class in the order of ``classes_``."""
-        if self._is_several(X):
-            return self._several_probabilities(X)
-        return super().predict_proba(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class whose calibrated probability is largest."""
-        if self._is_several(X):
-            return self.classes_[np.argmax(self._several_probabilities(X), axis=1)]
-        return super().predict(X)
-
-    def _is_several(self, X: Any) -> bool:
-        """Whether this was fitted on three or more classes; tensors are for two."""
-        check_is_fitted(self, "curve_")
-        if len(self.classes_) == 2:
-            return False
-        if on_device(X):
-            raise TypeError("Three and more classes do not take tensors; pass NumPy arrays.")
-        return True
-
-    def _refuse_on_device(self, pool: Any) -> None:
-        """Name an option that a fit on a device cannot follow."""
-        given = {name: getattr(self, name) for name in ("covariance", "pool", "sign_holdout")}
-        given["pool"] = given["pool"] if pool is None else pool
-        for name, value in given.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name} is not taken with tensors; leave it None, or pass NumPy arrays."
-                )
-        fixed = {"observables": "exact", "angle": "observable", "polish": True}
-        for name, value in fixed.items():
-            if isinstance(getattr(self, name), type(value)) and getattr(self, name) == value:
-                raise ValueError(
-                    f"{name}={value!r} is not possible with tensors; leave its default, or pass "
-                    "NumPy arrays."
-                )
-
-    def _fit_on_device(
-        self, X: Any, y: Any, sample_weight: Any, link: Link, known: bool
+    def _calibrate_classes(
+        self, fits: list[LinearFit], observed: list[Observables], training: Training
     ) -> AngularCalibratedClassifier:
-        """As `fit`, for a tensor: the base model is fitted and surveyed where X is."""
-        check_tensor(X)
-        labels, weights = self._validate_targets(X, y, sample_weight)
-        model = self._model()
-        found = fit_tensor(X, labels, weights, model)
-        options = Options(link=link, link_known=known, angle="loo" if known else "auto")
-        if not isinstance(self.angle, str):
-            options = replace(options, angle=self.angle)
-        options = replace(options, confidence=self.confidence)
-        result = calibrate(found.fit, found.observables, weights, options)
-        self.n_features_in_ = int(X.shape[1])
-        self.coef_, self.intercept_ = found.coef, found.intercept
-        self.estimator_ = clone(model)
-        self.estimator_.coef_, self.estimator_.intercept_ = found.coef, found.intercept
-        self.estimator_.classes_ = self.classes_
-        self.estimator_.n_iter_ = np.array([found.newton_steps])
-        self.observables_, self.passes_ = found.observables, found.passes
-        self.distance_to_optimum_ = np.nan
-        self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
-        self.curve_ = result.curve
+        """(C), (D) Angles, link and map of several scores."""
+        codes = training.codes.astype(np.intp)
+        scores = class_scores(unwrap(self.estimator_)[1], fits, observed, codes)
+        softmax = resolved_softmax(self.link, training.n_classes)
+        result = calibrate_several(scores, codes, training.weights, softmax, self.confidence)
+        self.coef_, self.intercept_ = scores.coef, scores.intercept
+        self.angle_, self.link_, self.curve_ = result.angle, result.link, result.predictor
+        self.calibration_, self._left_out = result.choice, result.left_out
+        forget(self, "scale_")
         return self
 
-    def _validate_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats]:
-        """Labels in {0, 1} and weights on the host, one per row of X."""
-        y = y.cpu() if hasattr(y, "cpu") else y
-        self.classes_, labels = encode_binary(column_or_1d(np.asarray(y), warn=True))
-        if len(labels) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)} labels; give one each.")
-        weights = np.ones(len(labels))
-        if sample_weight is not None:
-            weights = on_host(sample_weight)
-            usable = weights.shape == labels.shape and np.all(np.isfinite(weights) & (weights > 0))
-            if not usable:
-                raise ValueError(
-                    "sample_weight must be finite and positive, one per row of X, for tensors."
-                )
-        self._require_rows_and_classes(labels)
-        return labels, weights
+    def _model(self) -> Any:
+        return LogisticRegression() if self.estimator is None else self.estimator
 
-    def _resolve_link(self) -> tuple[Link, bool]:
-        """(link, whether it is known): a name or None is a family, anything else is known."""
-        if self.link is None or isinstance(self.link, SeveralLink):
-            return Logit(), False
-        return as_link(self.link), not isinstance(self.link, str)
+    def _takes_many_classes(self) -> bool:
+        """Not with a link of one index."""
+        ours = self.link is None or isinstance(self.link, SeveralLink) or self.link == "logit"
+        return ours and takes_many_classes(self._model())
 
-    def _check_options(self) -> None:
-        named = isinstance(self.angle, str) and self.angle in ANGLE_METHODS
-        if not named and not isinstance(self.angle, Real):
-            raise ValueError(
-                f"angle={self.angle!r} is not a method; use one of {list(ANGLE_METHODS)} or the "
-                "cosine as a number in [-1, 1]."
-            )
-        if isinstance(self.angle, Real) and not -1.0 <= self.angle <= 1.0:
-            raise ValueError(f"angle={self.angle!r} is meant as a cosine; it must lie in [-1, 1].")
-        if not (isinstance(self.confidence, Real) and 0.0 < self.confidence < 1.0):
-            raise ValueError(
-                f"confidence={self.confidence!r} must lie between 0 and 1; 0.95 means 95 %."
-            )
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self._takes_many_classes()
+        return tags
+
+    def _transform(self, X: Any, name: str = "X") -> Matrix:
+        """Rows as the linear model sees them: through the pipeline's transformers."""
+        transformer, _ = unwrap(self.estimator_)
+        rows = X if transformer is None else transformer.transform(X)
+        return check_array(rows, input_name=name, **ARRAY_RULES)
 
     def _rows_like_X(self, rows: Any, name: str) -> Matrix:
         """Unlabelled rows, checked against X's columns and sent through the transformers."""
-        try:
-            # Columns only: entries are checked below, under the argument's own name.
-            validate_data(self, rows, reset=False, skip_check_array=True)
-        except ValueError as error:
-            raise ValueError(
-                f"{name} does not fit X: {error} Pass rows with the same columns as X."
-            ) from error
-        try:
-            return self._transform(rows, name)
-        except ValueError as error:
-            # A transformer calls whatever it is given X.
-            if name in str(error):
-                raise
-            raise ValueError(f"{name}: {error}") from error
-
-    def _validate_pool(self, pool: Any, X: Matrix) -> Pool | None:
-        """The pool, whose blocks are checked and transformed as they are read."""
-        if pool is None:
-            return None
-        opened = open_pool(pool, X.shape[1], prepare=self._rows_like_X, min_rows=2)
-        known = self.covariance is not None and not isinstance(self.covariance, BaseEstimator)
-        if isinstance(self.angle, str) and self.angle != "loo" and not known:
-            opened.require_many_passes(f"angle={self.angle!r}")
-        return opened
+        return rows_like(self, rows, name, lambda X: self._transform(X, name))
 
     def _validate_holdout(self) -> tuple[Matrix, Floats] | None:
         if self.sign_holdout is None:
@@ -365,32 +305,3 @@ class AngularCalibratedClassifier(SeveralClasses):
                 f"got {len(y)} labels for {np.shape(X)[0]} rows, unknown: {unknown.tolist()}."
             )
         return self._rows_like_X(X, "sign_holdout"), (y == self.classes_[1]).astype(np.float64)
-
-
-def _warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
-    """Warn where pool and X are typically centred or scaled differently: a missed transformer."""
-    if pool is None:
-        return
-    # What the pass for the scores has found; X is surveyed in the same bounded blocks.
-    rows = open_pool(X, X.shape[1]).columns
-    pool_mean, pool_sd = pool.columns.mean, pool.columns.deviation
-    mean, sd = rows.mean, rows.deviation
-    moving = (sd > 0) & (pool_sd > 0)
-    if not moving.any():
-        return
-    shift = np.median(np.abs(pool_mean - mean)[moving] / np.maximum(sd, pool_sd)[moving])
-    ratio = np.exp(np.median(np.abs(np.log(pool_sd[moving] / sd[moving]))))
-    # The median forgives a few wild columns, the total forgives many rare ones, whose few
-    # non-zero entries say little about their spread: only both together tell.
-    total = np.exp(np.abs(np.log(np.linalg.norm(pool_sd) / np.linalg.norm(sd))))
-    # What two samples of these sizes differ by anyway, twice.
-    noise = 2.0 * np.sqrt(1.0 / rows.count + 1.0 / pool.n_rows)
-    shifted = shift > LARGEST_SHIFT + noise
-    if shifted or min(ratio, total) > LARGEST_SCALE_RATIO * np.exp(noise):
-        warn(
-            f"The pool does not look like X: its columns are typically {shift:.1f} standard "
-            f"deviations away and scaled by a factor {ratio:.1f}. If X went through transformers "
-            "first, put the whole Pipeline inside: AngularCalibratedClassifier(make_pipeline("
-            "StandardScaler(), LogisticRegression()), pool=raw_pool).",
-            PoolWarning,
-        )

@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats, Matrix
-from angcal.estimators.one_fit import SMALLEST_SAMPLE
+from angcal.estimators.training import SMALLEST_SAMPLE
 
 FOLDS = 5
 

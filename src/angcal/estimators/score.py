@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_array
 
-from angcal._typing import Floats
+from angcal._typing import Floats, Matrix
 from angcal.baselines import CALIBRATORS
-from angcal.estimators.one_fit import OneFitCalibrator, warn_about_repeats
+from angcal.estimators.base_model import (
+    fit_base,
+    is_trained_elsewhere,
+    read_base,
+    takes_raw_rows,
+)
+from angcal.estimators.options import check_observables
+from angcal.estimators.prediction import CalibratedPrediction
+from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.observables import observe
 from angcal.sklearn_problems import point_of, unwrap
 
 
-class ScoreCalibratedClassifier(OneFitCalibrator):
+class ScoreCalibratedClassifier(CalibratedPrediction):
     r"""P(y=1|x) = m(ŵᵀx) with m fitted on scores whose labels the fit has not seen.
 
     The honest alternatives to the angular predictor, with the same interface. With
@@ -74,27 +84,58 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ScoreCalibratedClassifier:
-        """Fit the base model and the map from its scores to probabilities."""
-        calibrator = self._calibrator()
+        """Fit the base model and the map from its scores to probabilities.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or dataframe
+            Training rows.
+        y : (n,) array of two classes
+            Their labels.
+        sample_weight : (n,) array, optional
+            Their weights.
+
+        Returns
+        -------
+        ScoreCalibratedClassifier
+            The fitted estimator.
+        """
+        calibrator, model = self._calibrator(), self._model()
         if self.scores not in ("loo", "holdout"):
             raise ValueError(f"scores={self.scores!r} must be 'loo' or 'holdout'.")
         if not (isinstance(self.holdout_size, Real) and 0.0 < self.holdout_size < 1.0):
             raise ValueError(
                 f"holdout_size={self.holdout_size!r} must lie between 0 and 1: it is a share."
             )
-        self._check_observables()
-        X, labels, weights = self._validate(X, y, sample_weight)
-        weighted = sample_weight is not None
-        if self.scores == "holdout":
-            return self._fit_on_holdout(calibrator, X, labels, weights, weighted)
-        self._fit_base(X, labels, weights, weighted)
-        fit = self._read(self._training_rows(X), labels, weights)
-        self.observables_ = observe(fit)
-        warn_about_repeats(fit.X, self.observables_.leverage_shares)
-        self.curve_ = calibrator.fit(
-            self.observables_.calibration_scores, labels, weights if weighted else None
+        check_observables(self.observables)
+        training = validated(
+            self, X, y, sample_weight, raw_rows=takes_raw_rows(model), many_classes=False
         )
+        self.classes_ = training.classes
+        if self.scores == "holdout":
+            return self._fit_on_holdout(calibrator, training)
+        self.estimator_ = fit_base(model, training)
+        rows = self._rows(training.X)
+        (fit,), self.distance_to_optimum_ = read_base(
+            self.estimator_, rows, training, method=self.observables, polish=self.polish
+        )
+        self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+        self.observables_ = observe(fit)
+        warn_about_repeats(rows, self.observables_.leverage_shares)
+        weights = training.weights if training.weighted else None
+        self.curve_ = calibrator.fit(self.observables_.calibration_scores, training.codes, weights)
         return self
+
+    def _model(self) -> Any:
+        return LogisticRegression() if self.estimator is None else self.estimator
+
+    def _rows(self, X: Any) -> Matrix:
+        """Training rows as the linear model sees them."""
+        transformer, _ = unwrap(self.estimator_)
+        if transformer is None and not takes_raw_rows(self._model()):
+            return X
+        rows = X if transformer is None else transformer.transform(X)
+        return check_array(rows, input_name="X", **ARRAY_RULES)
 
     def _calibrator(self) -> Any:
         if isinstance(self.method, str):
@@ -105,21 +146,30 @@ class ScoreCalibratedClassifier(OneFitCalibrator):
             return CALIBRATORS[self.method]()
         return clone(self.method)
 
-    def _fit_on_holdout(
-        self, calibrator: Any, X: Any, labels: Floats, weights: Floats, weighted: bool
-    ) -> ScoreCalibratedClassifier:
-        if self._is_fitted_elsewhere():
+    def _fit_on_holdout(self, calibrator: Any, training: Training) -> ScoreCalibratedClassifier:
+        model, n = self._model(), len(training.codes)
+        if is_trained_elsewhere(model):
             # A frozen model has seen none of these rows by the user's word: all are holdout.
-            train, held = np.arange(len(labels)), np.arange(len(labels))
+            train, held = np.arange(n), np.arange(n)
         else:
-            train, held = self._split(labels)
-        self._fit_base(_safe_indexing(X, train), labels[train], weights[train], weighted)
+            train, held = self._split(training.codes)
+        parts = [
+            replace(
+                training,
+                X=_safe_indexing(training.X, part),
+                codes=training.codes[part],
+                weights=training.weights[part],
+            )
+            for part in (train, held)
+        ]
+        self.estimator_ = fit_base(model, parts[0])
         # Weights as they are: a holdout asks nothing of the objective.
-        rows = self._transform(_safe_indexing(X, held))
+        rows = self._rows(parts[1].X)
         coef, intercept = point_of(unwrap(self.estimator_)[1], rows.shape[1])
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         scores = np.asarray(rows @ coef) + intercept
-        self.curve_ = calibrator.fit(scores, labels[held], weights[held] if weighted else None)
+        weights = parts[1].weights if training.weighted else None
+        self.curve_ = calibrator.fit(scores, parts[1].codes, weights)
         return self
 
     def _split(self, labels: Floats) -> tuple[Any, Any]:

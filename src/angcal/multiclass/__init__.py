@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from angcal.multiclass.calibrate import AngleMatrix, SeveralCalibration, calibrate_several
 from angcal.multiclass.choice import MapChoice
-from angcal.multiclass.class_scores import Heads, read_heads
+from angcal.multiclass.class_scores import ClassScores, class_scores, read_class_scores
 from angcal.multiclass.predictor import SeveralPredictor, angular_predictor
 
 __all__ = [
     "AngleMatrix",
-    "Heads",
+    "ClassScores",
     "MapChoice",
     "SeveralCalibration",
     "SeveralPredictor",
     "angular_predictor",
     "calibrate_several",
-    "read_heads",
+    "class_scores",
+    "read_class_scores",
 ]

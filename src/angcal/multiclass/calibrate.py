@@ -11,8 +11,8 @@ from angcal.angle import quantile
 from angcal.links.multiclass import Softmax
 from angcal.losses import index_map
 from angcal.multiclass.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
-from angcal.multiclass.choice import MapChoice, candidate, choose, simpler_maps
-from angcal.multiclass.class_scores import Heads
+from angcal.multiclass.choice import Candidate, MapChoice, candidate, choose, simpler_maps
+from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.family import SeveralEstimate, estimate_family
 from angcal.multiclass.integration import Noise, noise_of
 from angcal.multiclass.predictor import SeveralPredictor
@@ -79,6 +79,30 @@ class AngleMatrix:
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOutClasses:
+    """(n, K) probabilities of the training rows, each without its own label.
+
+    Attributes
+    ----------
+    calibrated : (n, K) array
+        Under the map that is delivered.
+    own : (n, K) array
+        The base model's own.
+    """
+
+    calibrated: Floats
+    own: Floats
+
+    def probabilities(self) -> Floats:
+        """Under the map that is delivered."""
+        return self.calibrated
+
+    def plain(self) -> Floats:
+        """The base model's own."""
+        return self.own
+
+
+@dataclass(frozen=True, eq=False)
 class SeveralCalibration:
     """Angles, link, the predictor that is delivered, and why it is this one."""
 
@@ -86,16 +110,17 @@ class SeveralCalibration:
     link: Softmax
     predictor: SeveralPredictor
     choice: MapChoice
+    left_out: LeftOutClasses
 
 
 def calibrate_several(
-    heads: Heads, codes: np.ndarray, weights: Floats, link: Softmax | None, confidence: float
+    heads: ClassScores, codes: np.ndarray, weights: Floats, link: Softmax | None, confidence: float
 ) -> SeveralCalibration:
     """Estimate the cross-index angles, and fall back to the prevalence where there are none.
 
     Parameters
     ----------
-    heads : Heads
+    heads : ClassScores
     codes : (n,) array of int
     weights : (n,) array
         Case weights.
@@ -118,7 +143,7 @@ def calibrate_several(
 
 
 def _known(
-    heads: Heads,
+    heads: ClassScores,
     codes: np.ndarray,
     weights: Floats,
     whitened: Whitened,
@@ -163,11 +188,12 @@ def _known(
         confidence,
     )
     choice = MapChoice("angular", "the angular map: the link is known", {})
-    return SeveralCalibration(angle, link, predictor, choice)
+    left_out = _left_out(heads, predictor.predict(heads.honest_scores @ heads.spread.T))
+    return SeveralCalibration(angle, link, predictor, choice, left_out)
 
 
 def _unknown(
-    heads: Heads, codes: np.ndarray, weights: Floats, whitened: Whitened, confidence: float
+    heads: ClassScores, codes: np.ndarray, weights: Floats, whitened: Whitened, confidence: float
 ) -> SeveralCalibration:
     inflation = 1.0 + heads.leaning
     found = estimate_family(codes, weights, whitened, heads.contrast, heads.project, inflation)
@@ -197,20 +223,29 @@ def _unknown(
     angle = _family_angles(heads, whitened, found, confidence)
     delivered, choice = _judged(heads, codes, weights, predictor, found)
     if choice.method == "angular":
-        return SeveralCalibration(angle, link, predictor, choice)
-    warn(f"The angular map is not used. Probabilities are those of {choice.reason}.", AngleWarning)
+        return SeveralCalibration(
+            angle, link, predictor, choice, _left_out(heads, delivered.left_out)
+        )
+    if choice.method == "plain":
+        warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
     reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
     angle = replace(angle, reason=reason)
-    return SeveralCalibration(angle, link, delivered, choice)
+    left_out = _left_out(heads, delivered.left_out)
+    return SeveralCalibration(angle, link, delivered.predictor, choice, left_out)
+
+
+def _left_out(heads: ClassScores, calibrated: Floats) -> LeftOutClasses:
+    link = Softmax(len(heads.contrast)) if heads.link is None else heads.link
+    return LeftOutClasses(calibrated, link(heads.honest_scores @ heads.spread.T))
 
 
 def _judged(
-    heads: Heads,
+    heads: ClassScores,
     codes: np.ndarray,
     weights: Floats,
     predictor: SeveralPredictor,
     found: SeveralEstimate,
-) -> tuple[SeveralPredictor, MapChoice]:
+) -> tuple[Candidate, MapChoice]:
     """The angular map, or a simpler one that clearly beats it on left-out rows."""
     honest = predictor.means(heads.honest_scores @ heads.spread.T)
     angular = candidate(
@@ -224,7 +259,7 @@ def _judged(
     return choose(angular, simpler_maps(heads, codes, weights), weights)
 
 
-def _units(heads: Heads, whitened: Whitened) -> Floats:
+def _units(heads: ClassScores, whitened: Whitened) -> Floats:
     """(heads, m): whitened scores to heads' scores in units of their standard deviation."""
     reach = heads.spread @ whitened.factor
     sizes = np.sqrt(np.sum(reach**2, axis=1))
@@ -239,7 +274,7 @@ def _cosines(A: Floats, M: Floats, reach: Floats, cosine: float) -> Floats:
 
 
 def _family_angles(
-    heads: Heads, whitened: Whitened, found: SeveralEstimate, confidence: float
+    heads: ClassScores, whitened: Whitened, found: SeveralEstimate, confidence: float
 ) -> AngleMatrix:
     A, reach = heads.contrast, _units(heads, whitened)
     M, c = found.slopes, found.cosine
@@ -265,14 +300,14 @@ def _family_angles(
         reach @ reach.T,
         covariance,
         "loo",
-        "likelihood of the labels at their leave-one-out scores; Cov(G) is not known, so its scale "
-        "and the angles cannot be told apart by labels alone, only the probabilities can",
+        "likelihood of the labels at their leave-one-out scores; as Cov(G) is not known, the "
+        "angles are not determined by labels alone",
         confidence,
     )
 
 
 def _predictor(
-    heads: Heads,
+    heads: ClassScores,
     whitened: Whitened,
     slopes: Floats,
     offset: Floats,
@@ -295,7 +330,7 @@ def _predictor(
 
 
 def _fallback(
-    heads: Heads, codes: np.ndarray, weights: Floats, confidence: float, reason: str
+    heads: ClassScores, codes: np.ndarray, weights: Floats, confidence: float, reason: str
 ) -> SeveralCalibration:
     warn(
         f"No angles can be estimated: {reason}. Every row gets the prevalence of the classes, "
@@ -323,4 +358,5 @@ def _fallback(
         confidence,
     )
     choice = MapChoice("prevalence", f"the prevalence of the classes: {reason}", {})
-    return SeveralCalibration(angle, link, predictor, choice)
+    left_out = _left_out(heads, predictor.predict(heads.honest_scores @ heads.spread.T))
+    return SeveralCalibration(angle, link, predictor, choice, left_out)

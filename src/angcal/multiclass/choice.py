@@ -2,7 +2,7 @@ r"""Which map is delivered: the angular one, temperature scaling, or the base mo
 
 Each candidate is judged by an honest leave-one-out log-loss:
 
-- at scores that the row's own label has not touched (:attr:`Heads.honest_scores`);
+- at scores that the row's own label has not touched (:attr:`ClassScores.honest_scores`);
 - under the map without the row, because its parameters were fitted to the same labels: one Newton
   step from the parameters with it, θ₍₋ᵢ₎ = θ + H⁻¹g_i/(1 − leverage);
 - and never below the loss at the fitted scores. These are scores that flatter, so a map that is
@@ -24,7 +24,7 @@ from scipy.special import softmax
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.links.multiclass import SeveralLink, Softmax
-from angcal.multiclass.class_scores import Heads
+from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.integration import Noise
 from angcal.multiclass.predictor import SeveralPredictor
 
@@ -67,6 +67,8 @@ class Candidate:
     ----------
     method : str
     predictor : SeveralPredictor
+    left_out : (n, K) array
+        Probabilities of the training rows, each without its own label.
     row_losses : (n,) array
         Honest leave-one-out losses; see the module.
     loss : float
@@ -75,6 +77,7 @@ class Candidate:
 
     method: str
     predictor: SeveralPredictor
+    left_out: Floats
     row_losses: Floats
     loss: float
 
@@ -92,10 +95,10 @@ def candidate(
     losses = [-np.log(np.maximum(p[each, codes], SMALLEST_PROBABILITY)) for p in (left_out, fitted)]
     means = [float(np.average(rows, weights=weights)) for rows in losses]
     worse = int(np.argmax(means))
-    return Candidate(method, predictor, losses[worse], means[worse])
+    return Candidate(method, predictor, left_out, losses[worse], means[worse])
 
 
-def simpler_maps(heads: Heads, codes: np.ndarray, weights: Floats) -> list[Candidate]:
+def simpler_maps(heads: ClassScores, codes: np.ndarray, weights: Floats) -> list[Candidate]:
     """Temperature scaling on leave-one-out scores, and the base model's own probabilities."""
     calibration, honest, fitted = (
         scores @ heads.spread.T
@@ -145,7 +148,7 @@ def _slopes_without(slope: float, logits: Floats, codes: np.ndarray, weights: Fl
 
 def choose(
     angular: Candidate, others: list[Candidate], weights: Floats
-) -> tuple[SeveralPredictor, MapChoice]:
+) -> tuple[Candidate, MapChoice]:
     """The map that is delivered, and why."""
     best = min(others, key=lambda other: other.loss)
     losses = {each.method: each.loss for each in [angular, *others]}
@@ -158,9 +161,9 @@ def choose(
             f"{NAMES['angular']}: no simpler map clearly beats its leave-one-out log-loss of "
             f"{angular.loss:.3g} ({NAMES[best.method]} has {best.loss:.3g})"
         )
-        return angular.predictor, MapChoice("angular", reason, losses)
+        return angular, MapChoice("angular", reason, losses)
     reason = (
         f"{NAMES[best.method]}: the leave-one-out log-loss of {NAMES['angular']}, "
         f"{angular.loss:.3g}, does not beat it ({best.loss:.3g})"
     )
-    return best.predictor, MapChoice(best.method, reason, losses)
+    return best, MapChoice(best.method, reason, losses)

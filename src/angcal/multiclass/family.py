@@ -115,8 +115,8 @@ class SeveralEstimate:
 
     @property
     def cosine(self) -> float:
-        """c = 1/√(1 + ν)."""
-        return float(1.0 / np.sqrt(1.0 + self.noise))
+        """E c, c = 1/√(1 + ν), over all that is plausible."""
+        return float(sum(part.weight / np.sqrt(1.0 + part.noise) for part in self.components))
 
     @property
     def index_covariance(self) -> Floats:

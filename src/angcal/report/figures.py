@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, ndtri, softmax
+from scipy.special import ndtri, softmax
 from scipy.stats import kurtosis, skew
 from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
-from angcal.losses import contrasts
 from angcal.metrics import (
     classwise_ece,
     expected_calibration_error,
@@ -93,29 +92,22 @@ class LeaveOneOut:
 def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
     """Leave-one-out probabilities of a fitted classifier: the one home of these figures.
 
-    The calibrated ones are those of the delivered curve at the leave-one-out scores. The curve's
-    own parameters were fitted to these scores, so their log-loss is optimistic by about the number
-    of these parameters over n.
+    Neither the score of a row nor the curve has seen its label (``loo_proba_``).
 
     Parameters
     ----------
     model : AngularLogisticRegressionCV or AngularCalibratedClassifier
-        Fitted, with ``observables_`` and ``curve_``.
+        Fitted.
     codes : (n,) int array
         Classes of the training rows as 0, …, K − 1, in the order of ``classes_``.
     """
-    scores = model.observables_.calibration_scores
+    plain = model.plain_loo_proba_
+    logits = np.log(np.maximum(plain, PROBABILITY_FLOOR))
     if len(model.classes_) == 2:
-        slope, error = calibration_slope(scores, codes.astype(np.float64))
-        plain, calibrated = (
-            both_classes(expit(scores)),
-            both_classes(np.asarray(model.curve_.predict(scores))),
-        )
+        slope, error = calibration_slope(logits[:, 1] - logits[:, 0], codes.astype(np.float64))
     else:
-        scores = scores @ contrasts(len(model.classes_)).T
-        slope, error = softmax_slope(scores, codes)
-        plain, calibrated = softmax(scores, axis=1), model.curve_.predict(scores)
-    return LeaveOneOut(codes, plain, np.asarray(calibrated), slope, error)
+        slope, error = softmax_slope(logits, codes)
+    return LeaveOneOut(codes, plain, model.loo_proba_, slope, error)
 
 
 def both_classes(positive: Floats) -> Floats:

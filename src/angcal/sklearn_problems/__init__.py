@@ -28,7 +28,13 @@ from __future__ import annotations
 
 import angcal.sklearn_problems.scikit_learn  # noqa: F401  (importing it fills the registry)
 from angcal.sklearn_problems.problem import LinearHead, Problem, as_loss, problem_of
-from angcal.sklearn_problems.reader import point_of, read_fitted, unwrap
+from angcal.sklearn_problems.reader import (
+    point_of,
+    raw_weights,
+    read_fits,
+    read_fitted,
+    unwrap,
+)
 
 __all__ = [
     "LinearHead",
@@ -36,6 +42,8 @@ __all__ = [
     "as_loss",
     "point_of",
     "problem_of",
+    "raw_weights",
+    "read_fits",
     "read_fitted",
     "unwrap",
 ]

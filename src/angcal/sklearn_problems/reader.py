@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -72,6 +74,66 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     )
 
 
+def read_fits(estimator: Any, X: Matrix, codes: Floats, sample_weight: Floats) -> list[LinearFit]:
+    """The fits behind a classifier of any number of classes.
+
+    One for two classes and for a joint fit of more; one for each class for one-vs-rest heads, whose
+    labels are 1.0 for that class.
+
+    Parameters
+    ----------
+    estimator : fitted linear classifier, OneVsRestClassifier or LinearHead
+    X, codes, sample_weight
+        As in :func:`read_fitted`.
+    """
+    K = len(getattr(estimator, "classes_", (0, 1)))
+    if K == 2 or is_joint(estimator):
+        return [read_fitted(estimator, X, codes, sample_weight)]
+    return [
+        read_fitted(head, X, (codes == k).astype(np.float64), sample_weight)
+        for k, head in enumerate(_one_vs_rest_heads(estimator, K))
+    ]
+
+
+def _one_vs_rest_heads(estimator: Any, n_classes: int) -> list[Any]:
+    """One fitted binary model for each class."""
+    if isinstance(estimator, OneVsRestClassifier):
+        for model in estimator.estimators_:
+            if not hasattr(model, "coef_"):
+                raise TypeError(
+                    f"OneVsRestClassifier({type(model).__name__}) has heads without coef_; put "
+                    "transformers before it, and a linear classifier inside."
+                )
+        return list(estimator.estimators_)
+    problem = problem_of(estimator)
+    coef, intercepts = raw_weights(estimator)
+    if len(coef) != n_classes:
+        raise ValueError(
+            f"{type(estimator).__name__} has {len(coef)} rows of weights for {n_classes} classes; "
+            "angcal reads one row for each class."
+        )
+    if problem.class_weight is not None:
+        raise ValueError(
+            f"{type(estimator).__name__}(class_weight=...) with three or more classes cannot be "
+            "read; wrap it: OneVsRestClassifier(...), or pass sample_weight."
+        )
+    heads = []
+    for k in range(n_classes):
+        head = copy(estimator)
+        head.coef_, head.intercept_ = coef[k : k + 1], intercepts[k : k + 1]
+        heads.append(head)
+    return heads
+
+
+def raw_weights(estimator: Any) -> tuple[Floats, Floats]:
+    """(K, d) weights and (K,) intercepts of a fitted classifier, as it has them."""
+    require_fitted(estimator, "coef_")
+    coef = estimator.coef_
+    coef = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
+    intercept = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
+    return coef, np.broadcast_to(intercept, len(coef)).copy()
+
+
 def is_joint(estimator: Any) -> bool:
     """Whether three or more classes were fitted jointly, by a softmax of all scores."""
     logistic = isinstance(estimator, LogisticRegression | LogisticRegressionCV)
@@ -95,17 +157,14 @@ def require_joint(estimator: Any, penalty: Penalty) -> None:
 
 def joint_point(estimator: Any, n_features: int) -> tuple[Floats, Floats]:
     """(V, b) = Aᵀ(Ŵ, b̂): the q = K − 1 scores that a softmax can see."""
-    require_fitted(estimator, "coef_")
-    coef = estimator.coef_
-    coef = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
+    coef, intercept = raw_weights(estimator)
     if coef.shape[1] != n_features:
         raise ValueError(
             f"The {type(estimator).__name__} has {coef.shape[1]} coefficients but X has "
             f"{n_features} columns; pass the features that the linear model itself was fitted on."
         )
     A = contrasts(len(coef))
-    intercept = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
-    return A.T @ coef, A.T @ np.broadcast_to(intercept, len(coef))
+    return A.T @ coef, A.T @ intercept
 
 
 def unwrap(estimator: Any) -> tuple[Any | None, Any]:

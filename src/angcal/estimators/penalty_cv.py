@@ -15,12 +15,25 @@ from sklearn.base import clone
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.calibrate import Options, calibrate
-from angcal.estimators.angular import AngularCalibratedClassifier, _warn_if_unlike
-from angcal.estimators.device import on_device
+from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
-from angcal.estimators.one_fit import ARRAY_RULES, LARGEST_DISTANCE, warn_about_repeats
+from angcal.estimators.options import (
+    check_options,
+    clone_sharing,
+    open_like,
+    resolved_link,
+    rows_like,
+    warn_if_unlike,
+)
+from angcal.estimators.prediction import (
+    CalibratedPrediction,
+    LeaveOneOutMixin,
+    with_complement,
+)
+from angcal.estimators.training import ARRAY_RULES, on_device, validated, warn_about_repeats
 from angcal.losses import Logistic
 from angcal.notices import AngleWarning
 from angcal.observables import Observables, observe
@@ -40,7 +53,6 @@ from angcal.penalty_path import (
     with_doubt,
 )
 from angcal.problem import LinearFit
-from angcal.solvers.minimize import minimize
 from angcal.solvers.newton_cg import Solution
 from angcal.threads import side_pools_at_rest
 
@@ -50,11 +62,8 @@ FINAL_TOLERANCE = 1e-4
 
 AVERAGES = (None, "penalties", "folds")
 
-# Sides up to this are factorised as fast with one thread as with several.
-LARGEST_RESTING_SIDE = 1000
 
-
-class AngularLogisticRegressionCV(AngularCalibratedClassifier):
+class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     r"""Ĉ = argmin_C of the leave-one-out calibrated log-loss, and its calibrated probabilities.
 
     Ridge logistic regression, min_{w,b} C·Σ_i ω_i log(1 + exp(−ỹ_i u_i)) + ½‖w‖², for a path of C
@@ -103,7 +112,8 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
     average_ : PenaltyAverage, FoldAverage or None
         The models that are averaged.
-    angle_, link_, scale_, curve_, observables_, coef_, intercept_, distance_to_optimum_
+    angle_, link_, scale_, curve_, observables_, loo_proba_, plain_loo_proba_, coef_, intercept_,
+    distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -119,13 +129,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
     (2, 2)
     """
 
-    # What the calibrator of any one fit has besides; here the fit is its own.
-    estimator = None
     average_: PenaltyAverage | FoldAverage | None
-    sign_holdout = None
-    polish = False
-    # A path of penalties is for one score; several classes go through their one fit.
-    _knows_several = False
 
     def __init__(
         self,
@@ -154,6 +158,10 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         self.confidence = confidence
         self.average = average
 
+    def __sklearn_clone__(self) -> AngularLogisticRegressionCV:
+        """Clone that shares the pool and the covariance instead of copying them."""
+        return clone_sharing(self)
+
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
     ) -> AngularLogisticRegressionCV:
@@ -176,14 +184,14 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
                 "AngularLogisticRegressionCV does not take tensors; pass NumPy arrays, or fit one "
                 "penalty with AngularCalibratedClassifier(LogisticRegression(C=...))."
             )
-        link, known = self._resolve_link()
-        self._check_options()
-        self._check_observables()
+        check_options(self)
         self._check_path_options()
-        X, labels, weights = self._validate(X, y, sample_weight)
-        opened = self._validate_pool(self.pool if pool is None else pool, X)
+        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=False)
+        self.classes_, rows = training.classes, training.X
+        link, known = resolved_link(self.link)
+        opened = open_like(self, self.pool if pool is None else pool, rows, self._rows_like_X)
         if self.average == "folds":
-            check_folds(labels)
+            check_folds(training.codes)
         if self.average is not None and opened is not None:
             opened.require_many_passes(f"average={self.average!r}")
         options = Options(
@@ -194,14 +202,15 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
             pool=opened,
             confidence=self.confidence,
         )
-        # Small factorisations gain nothing from SciPy's threads, which spin beside NumPy's.
-        small = min(X.shape) <= LARGEST_RESTING_SIDE
+        # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
+        small = min(rows.shape) <= plan.LARGEST_RESTING_SIDE
         with side_pools_at_rest() if small else nullcontext():
-            self._fit_path(X, labels, weights, options)
+            self._fit_path(rows, training.codes, training.weights, options)
             if self.average == "folds":
                 alike = clone(self).set_params(average=None)
-                self.average_ = fit_without_folds(alike, X, labels, weights, opened)
-        _warn_if_unlike(opened, X)
+                codes, weights = training.codes, training.weights
+                self.average_ = fit_without_folds(alike, rows, codes, weights, opened)
+        warn_if_unlike(opened, rows)
         return self
 
     def _fit_path(self, X: Matrix, labels: Floats, weights: Floats, options: Options) -> None:
@@ -221,7 +230,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         warn_about_repeats(X, self.observables_.leverage_shares)
         result = calibrate(fit, self.observables_, weights, options)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
-        self.curve_ = result.curve
+        self.curve_, self._left_out = result.curve, result.left_out
         self.path_ = self._report(curves, all_observables, errors, index)
         self.coefs_paths_ = design.restore_all(solution.coef)
         self.shares_ = (np.arange(len(self.Cs_)) == index).astype(np.float64)
@@ -259,21 +268,23 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
     def _ridge(self, index: int, design: Design) -> Ridge:
         return Ridge(float(1.0 / (self.Cs_[index] * design.weights.sum())))
 
-    def _positive(self, X: Any) -> Floats:
-        """Calibrated P(y = classes_[1] | x), of the chosen fit or averaged."""
+    def _probabilities(self, X: Any) -> Floats:
+        """(n, 2) probabilities, of the chosen fit or averaged."""
         # By what was fitted: the parameter may have been set since.
         average = getattr(self, "average_", None)
         if average is None:
-            return super()._positive(X)
-        return average.predict(validate_data(self, X, reset=False, **ARRAY_RULES))
+            return super()._probabilities(X)
+        rows = validate_data(self, X, reset=False, **ARRAY_RULES)
+        return with_complement(average.predict(rows))
 
-    def _probabilities_on_device(self, X: Any) -> Any:
+    def _why_not_on_device(self) -> str | None:
         if getattr(self, "average_", None) is not None:
-            raise TypeError(
-                f"AngularLogisticRegressionCV(average={self.average!r}) does not take tensors; "
-                "pass NumPy arrays, or average=None."
-            )
-        return super()._probabilities_on_device(X)
+            return f"with average={self.average!r} (pass average=None)"
+        return super()._why_not_on_device()
+
+    def _rows_like_X(self, rows: Any, name: str) -> Matrix:
+        """Unlabelled rows, checked against X's columns."""
+        return rows_like(self, rows, name, lambda X: check_array(X, input_name=name, **ARRAY_RULES))
 
     def _check_path_options(self) -> None:
         if self.scoring not in SCORINGS:
@@ -324,9 +335,7 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
         )
         if self.distance_to_optimum_ > LARGEST_DISTANCE:
             # Where products in single precision do not get there, factorisations do.
-            fit = replace(
-                minimize(replace(fit, hessian_method="exact")), hessian_method=self.observables
-            )
+            fit = polished(fit)
             self.distance_to_optimum_ = fit.distance_to_optimum
             self.observables_ = observe(fit)
         else:
@@ -359,7 +368,3 @@ class AngularLogisticRegressionCV(AngularCalibratedClassifier):
             degrees_of_freedom=np.array([found.degrees_of_freedom for found in observables]),
             index=index,
         )
-
-    def _transform(self, X: Any, name: str = "X") -> Matrix:
-        """Rows as they are: there is no pipeline inside."""
-        return check_array(X, input_name=name, **ARRAY_RULES)

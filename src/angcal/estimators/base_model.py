@@ -1,0 +1,276 @@
+"""(A) ŵ: fit the base model, or keep the one that was trained elsewhere, and read its problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from angcal._typing import Floats, Matrix
+from angcal.arrays import on_host, placed_like
+from angcal.estimators.training import Training
+from angcal.losses import Logistic
+from angcal.notices import OptimalityWarning, warn
+from angcal.penalties import Ridge
+from angcal.problem import LinearFit, check_separable
+from angcal.rows import TensorRows
+from angcal.sklearn_problems import LinearHead, read_fits, unwrap
+from angcal.solvers.minimize import minimize
+from angcal.solvers.newton_cg import NewtonCG
+from angcal.threads import side_pools_at_rest
+
+# Scores that still have this share of their spread to move are not those of the optimum. Under a
+# weak penalty twice as much already moves the angle by a good part of its standard error.
+LARGEST_DISTANCE = 0.02
+# Rounding of single precision alone can keep a gradient somewhat above a small tol.
+LARGEST_EXCESS = 10.0
+
+
+def is_trained_elsewhere(model: Any) -> bool:
+    """Whether the model is kept as it is."""
+    return isinstance(model, FrozenEstimator | LinearHead)
+
+
+def takes_raw_rows(model: Any) -> bool:
+    """Whether rows pass through a pipeline first, so that frames and strings may go in."""
+    while isinstance(model, FrozenEstimator):
+        model = model.estimator
+    return isinstance(model, Pipeline)
+
+
+def takes_many_classes(model: Any) -> bool:
+    """Whether the base model, as scikit-learn's tags tell, takes three and more classes."""
+    while isinstance(model, FrozenEstimator | Pipeline):
+        model = model.estimator if isinstance(model, FrozenEstimator) else model.steps[-1][1]
+    if not isinstance(model, BaseEstimator):
+        return False
+    about = get_tags(model).classifier_tags
+    return about is not None and about.multi_class
+
+
+def fit_base(model: Any, training: Training) -> Any:
+    """A fitted clone of the model, or the model itself where it was trained elsewhere."""
+    if is_trained_elsewhere(model):
+        _check_classes(unwrap(model)[1], training.classes)
+        return model
+    weights = training.weights if training.weighted else None
+    return _fit_clone(model, training.X, training.y, weights)
+
+
+def _check_classes(trained: Any, classes: np.ndarray) -> None:
+    """Scores of a model trained elsewhere only mean something for the labels it knows."""
+    known = np.asarray(getattr(trained, "classes_", classes))
+    if np.array_equal(known, classes):
+        return
+    way_out = "Use the labels it was trained with."
+    if isinstance(trained, LinearHead):
+        way_out = f"Pass classes={classes.tolist()} to LinearHead, the positive label last"
+        if np.array_equal(known[::-1], classes):
+            way_out += ", and -coef and -intercept to turn its score around"
+        way_out += "."
+    raise ValueError(
+        f"y holds the classes {classes.tolist()}, but the fitted model knows {known.tolist()}. "
+        f"{way_out}"
+    )
+
+
+def _fit_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
+    if _leaves_scipy_idle(model):
+        with side_pools_at_rest():
+            return _fit_weighted_clone(model, X, y, sample_weight)
+    return _fit_weighted_clone(model, X, y, sample_weight)
+
+
+def _leaves_scipy_idle(model: Any) -> bool:
+    """Whether a fit asks nothing heavy of SciPy: L-BFGS, perhaps behind scalers and encoders.
+
+    Other solvers and transformers factorize matrices with SciPy and have use for all its threads.
+    """
+    if isinstance(model, Pipeline):
+        front = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+        light = all(type(step).__module__.startswith("sklearn.preprocessing") for step in front)
+        return light and _leaves_scipy_idle(model.steps[-1][1])
+    return isinstance(model, LogisticRegression) and model.solver == "lbfgs"
+
+
+def _fit_weighted_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
+    if sample_weight is None:
+        return clone(model).fit(X, y)
+    if isinstance(model, Pipeline):
+        return _fit_pipeline(model, X, y, sample_weight)
+    if not has_fit_parameter(model, "sample_weight"):
+        raise TypeError(
+            f"sample_weight was given, but {type(model).__name__}.fit does not take one."
+        )
+    return clone(model).fit(X, y, sample_weight=sample_weight)
+
+
+def _fit_pipeline(pipeline: Pipeline, X: Any, y: Any, sample_weight: Floats) -> Pipeline:
+    """Fit step by step, so that weights reach the linear model whatever the routing settings."""
+    fitted, rows = clone(pipeline), X
+    if len(fitted.steps) > 1:
+        front = fitted[:-1]
+        rows = front.fit_transform(X, y)
+        # With a memory the pipeline fits copies of its steps, in the slice only.
+        fitted.steps[:-1] = front.steps
+    name, last = fitted.steps[-1]
+    fitted.steps[-1] = (name, _fit_clone(last, rows, y, sample_weight))
+    return fitted
+
+
+# -- on a device -----------------------------------------------------------------------------
+
+
+def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
+    """Ridge logistic regression where X is: (the fitted model, its fit).
+
+    Parameters
+    ----------
+    model : LogisticRegression
+        With its ridge penalty; others are refused.
+    training : Training
+        With a tensor X.
+    """
+    X, strength = training.X, _ridge_strength(model)
+    rows = TensorRows(X, bool(model.fit_intercept))
+    problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]))
+    solution = problem.solve(tol=0.0, gradient_tol=model.tol)
+    gradient = float(solution.gradient[0])
+    if gradient > LARGEST_EXCESS * model.tol:
+        warn(
+            f"The fit stopped at a gradient of {gradient:.1e}, above tol={model.tol:g}; "
+            "raise tol, strengthen the penalty, or pass a tensor of type float64.",
+            ConvergenceWarning,
+        )
+    intercept = on_host(solution.intercepts)
+    fitted = clone(model)
+    fitted.coef_, fitted.intercept_ = solution.coef.T, placed_like(intercept, X)
+    fitted.classes_, fitted.n_iter_ = training.classes, np.array([solution.newton_steps])
+    fit = LinearFit(
+        X=rows,
+        labels=training.codes,
+        weights=training.weights,
+        coef=on_host(solution.coef)[:, 0],
+        intercept=float(intercept[0]),
+        loss=Logistic(),
+        penalty=Ridge(strength / float(training.weights.sum())),
+        fit_intercept=bool(model.fit_intercept),
+        iterations=solution.newton_steps,
+        hessian_method="randomised",
+        known_scores=on_host(solution.scores)[:, 0],
+    )
+    return fitted, fit
+
+
+def _ridge_strength(model: Any) -> float:
+    """λ = 1/C of a ridge LogisticRegression; others are refused."""
+    plain = isinstance(model, LogisticRegression) and model.class_weight is None
+    l1_ratio = getattr(model, "l1_ratio", None)
+    penalty = getattr(model, "penalty", "l2")
+    if not plain or l1_ratio not in (None, 0, 0.0) or penalty not in ("l2", "deprecated"):
+        raise TypeError(
+            f"estimator={model!r} cannot be fitted on a device; use LogisticRegression with its "
+            "ridge penalty, or pass NumPy arrays."
+        )
+    if not np.isfinite(model.C):
+        raise ValueError(
+            f"C={model.C} leaves no penalty, which a fit on a device needs; pass a finite C, or "
+            "NumPy arrays."
+        )
+    return 1.0 / float(model.C)
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def read_base(
+    model: Any, rows: Matrix, training: Training, *, method: str, polish: bool
+) -> tuple[list[LinearFit], float]:
+    """The fits behind the base model, and how far they were from their optimum.
+
+    One for two classes and for a joint fit of more, one for each class for one-vs-rest heads.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    rows : matrix
+        X as the linear model sees it.
+    training : Training
+    method : {"auto", "exact", "randomised"}
+        How leverages are computed.
+    polish : bool
+        Whether to finish the optimization.
+    """
+    _, linear = unwrap(model)
+    fits = [
+        replace(fit, hessian_method=method)
+        for fit in read_fits(linear, rows, training.codes, training.weights)
+    ]
+    for fit in fits:
+        _check_columns(fit)
+        check_separable(fit)
+    distance = distance_of(fits)
+    if polish:
+        fits = [polished(fit) for fit in fits]
+    else:
+        warn_unless_optimal(distance, is_trained_elsewhere(model), can_polish=len(fits) == 1)
+    return fits, distance
+
+
+def distance_of(fits: list[LinearFit]) -> float:
+    """The largest distance to an optimum; NaN where all weights are zero.
+
+    Without weights the scores have no spread to measure by.
+    """
+    distances = [fit.distance_to_optimum for fit in fits if np.any(fit.coef)]
+    return float(max(distances)) if distances else float("nan")
+
+
+def polished(fit: LinearFit) -> LinearFit:
+    """The same problem at its optimum."""
+    exact = minimize(replace(fit, hessian_method="exact"))
+    return replace(exact, hessian_method=fit.hessian_method)
+
+
+def warn_unless_optimal(distance: float, elsewhere: bool, can_polish: bool = True) -> None:
+    """Warn where scores would still move by a good part of their spread."""
+    if not distance > LARGEST_DISTANCE:
+        return
+    way_out = "lower the model's tolerance"
+    if elsewhere:
+        way_out = "pass the rows it was trained on and its own penalty"
+    if can_polish:
+        way_out += ", or polish=True to finish the fit"
+    warn(
+        f"The base model is not at the optimum of its objective: its scores would still "
+        f"move by {distance:.1%} of their standard deviation. The observables assume the optimum; "
+        f"{way_out}.",
+        OptimalityWarning,
+    )
+
+
+def _check_columns(fit: LinearFit) -> None:
+    """Name the constant columns that make an unpenalized fit singular."""
+    if np.any(fit.penalty.curvature(fit.coef)) or fit.penalty.l1 > 0:
+        return
+    X = fit.X
+    if sparse.issparse(X):
+        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+    else:
+        low, high = X.min(axis=0), X.max(axis=0)
+    constant = np.flatnonzero(low == high)
+    if len(constant) and fit.fit_intercept:
+        raise ValueError(
+            f"X has {len(constant)} constant columns (the first are {constant[:5].tolist()}) and "
+            "the fit has no penalty, so its weights there are arbitrary. Drop them, or add a "
+            "ridge penalty."
+        )

@@ -1,0 +1,185 @@
+"""From new rows to probabilities: what every calibrated classifier does once it is fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from angcal._typing import Floats, Matrix
+from angcal.arrays import namespace_of, on_host, placed_like, product
+from angcal.curve import ConstantCurve, TabulatedCurve
+from angcal.estimators.base_model import takes_raw_rows
+from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
+from angcal.sklearn_problems import unwrap
+
+
+class CalibratedPrediction(ClassifierMixin, BaseEstimator):
+    """P(y | x) = F(xᵀŵ + b̂) of a fitted classifier with ``coef_``, ``intercept_`` and ``curve_``.
+
+    ``curve_`` maps scores to probabilities: one score of each row to P(y = classes_[1]), or (n, K)
+    scores to (n, K) probabilities. A base model in ``estimator_`` that is a pipeline transforms
+    the rows first.
+    """
+
+    estimator_: Any
+    observables_: Any
+    angle_: Any
+    link_: Any
+    curve_: Any
+    _left_out: Any
+    coef_: Any
+    intercept_: Any
+    classes_: np.ndarray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated P(y = class | x).
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix, dataframe or tensor
+            New rows.
+
+        Returns
+        -------
+        (n, K) array
+            One column for each class, in the order of ``classes_``; a tensor where X is one.
+        """
+        check_is_fitted(self, "curve_")
+        return self._on_device(X) if on_device(X) else self._probabilities(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class whose calibrated probability is largest.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix, dataframe or tensor
+            New rows.
+
+        Returns
+        -------
+        (n,) array
+            Entries of ``classes_``.
+        """
+        p = self.predict_proba(X)
+        if len(self.classes_) > 2:
+            return self.classes_[np.argmax(p, axis=1)]
+        likely = p[:, 1] > 0.5
+        if not on_device(X):
+            return self.classes_[likely.astype(int)]
+        if self.classes_.dtype.kind not in "iufb":
+            return self.classes_[on_host(likely).astype(int)]
+        xp = namespace_of(likely)
+        both = xp.asarray(self.classes_, device=likely.device)
+        return xp.where(likely, both[1], both[0])
+
+    def _probabilities(self, X: Any) -> Floats:
+        """(n, K) probabilities of rows on the host."""
+        found = self.curve_.predict(self._scores(X))
+        return with_complement(found) if found.ndim == 1 else found
+
+    def _scores(self, X: Any) -> Floats:
+        """u = xᵀŵ + b̂ of new rows, (n,) or (n, K), in double precision whatever theirs is."""
+        rows = self._unread_rows(X)
+        coef = self.coef_[0] if len(self.coef_) == 1 else self.coef_.T
+        with np.errstate(invalid="ignore", over="ignore"):
+            intercept = self.intercept_[0] if coef.ndim == 1 else self.intercept_
+            scores = product(rows, coef) + intercept
+            # A weight that is not 0 hands NaN and infinity on to the score, so that a finite
+            # score vouches for its row and X need not be read twice.
+            if not (coef.all() and np.isfinite(scores).all()):
+                check_array(rows, estimator=self, input_name="X", **ARRAY_RULES)
+        return scores
+
+    def _unread_rows(self, X: Any) -> Matrix:
+        """New rows as the linear model sees them, checked but for NaN and infinity."""
+        rules = {**ARRAY_RULES, "ensure_all_finite": False}
+        model = getattr(self, "estimator_", None)
+        if not takes_raw_rows(model):
+            return validate_data(self, X, reset=False, **rules)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        transformer, _ = unwrap(model)
+        return check_array(X if transformer is None else transformer.transform(X), **rules)
+
+    def _on_device(self, X: Any) -> Any:
+        """As `predict_proba`, a tensor where X is one."""
+        reason = self._why_not_on_device()
+        if reason is not None:
+            raise TypeError(
+                f"{type(self).__name__} {reason} does not take tensors; pass NumPy arrays."
+            )
+        check_tensor(X, self.n_features_in_)
+        coef = placed_like(on_host(self.coef_), X)[0, :]
+        positive = on_device_curve(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
+        return namespace_of(X).stack([1.0 - positive, positive], axis=1)
+
+    def _why_not_on_device(self) -> str | None:
+        if len(self.classes_) > 2:
+            return "of three and more classes"
+        if takes_raw_rows(getattr(self, "estimator_", None)):
+            return "with a pipeline"
+        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
+            return "with another curve than the angular one"
+        return None
+
+
+class LeaveOneOutMixin:
+    """Probabilities of the training rows that their own labels have not touched."""
+
+    _left_out: Any
+
+    @property
+    def loo_proba_(self) -> Floats:
+        """(n, K) calibrated probabilities of the training rows, each without its own label.
+
+        Leave-one-out in full: neither the score of a row nor the curve has seen its label. From
+        the one fit, by influence; computed when asked for.
+        """
+        check_is_fitted(self, "curve_")
+        return self._left_out.probabilities()
+
+    @property
+    def plain_loo_proba_(self) -> Floats:
+        """(n, K) probabilities that the base model itself has for rows it has not seen."""
+        check_is_fitted(self, "curve_")
+        return self._left_out.plain()
+
+
+def with_complement(positive: Floats) -> Floats:
+    """(n, 2): P(y = classes_[0]) and P(y = classes_[1])."""
+    both = np.empty((positive.size, 2))
+    np.subtract(1.0, positive, out=both[:, 0])
+    both[:, 1] = positive
+    return both
+
+
+def on_device_curve(curve: TabulatedCurve | ConstantCurve, scores: Any) -> Any:
+    """F(u) of scores on a device, from the curve's table."""
+    xp = namespace_of(scores)
+    if isinstance(curve, ConstantCurve):
+        return xp.zeros_like(scores) + curve.prevalence
+    table, scale = curve.table, curve.scale
+    if table is None:
+        return placed_like(curve.predict(on_host(scores)), scores)
+    place = (scores - scale.center) / (scale.norm * table.spacing) + 0.5 * table.cells
+    cell = xp.clip(xp.floor(place), 0.0, float(table.cells - 1))
+    t = place - cell
+    index = xp.astype(cell, xp.int64)
+    p = xp.zeros_like(scores)
+    for coefficient in placed_like(table.coefficients[::-1].copy(), scores):
+        p = p * t + xp.take(coefficient, index)
+    p = xp.clip(p, curve.floor, 1.0 - curve.floor)
+    # Scores beyond the table, if any, are few: they go by the formula on the host.
+    far = xp.abs(scores - scale.center) > table.reach * scale.norm
+    if bool(xp.any(far)):
+        p[far] = placed_like(curve.predict(on_host(scores[far])), scores)
+    return p

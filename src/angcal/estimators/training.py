@@ -1,0 +1,192 @@
+"""What a fit is given, checked: rows, codes of the classes, weights; and copies among the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from angcal._typing import Floats, Matrix
+from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
+from angcal.estimators.targets import encode_binary, encode_several
+from angcal.notices import RepeatedRowsWarning, warn
+
+SMALLEST_SAMPLE = 5
+# Copies of rows bias leave-one-out scores where they are common and the fit follows single rows.
+LARGEST_REPEATED_SHARE, LARGEST_FIT_SHARE = 0.25, 0.1
+ARRAY_RULES: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "ensure_min_samples": 1,
+}
+# Entries of a tensor that are looked at together for NaN.
+TENSOR_ENTRIES = 1 << 28
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Rows, labels and weights of a fit; rows of zero weight are dropped.
+
+    Attributes
+    ----------
+    X : array, sparse matrix, dataframe or tensor
+        As the base model takes them.
+    classes : (K,) array
+    codes : (n,) array of float
+        Places in ``classes``.
+    weights : (n,) array
+        Positive.
+    weighted : bool
+        Whether weights were given.
+    """
+
+    X: Any
+    classes: np.ndarray
+    codes: Floats
+    weights: Floats
+    weighted: bool
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @property
+    def y(self) -> np.ndarray:
+        """The labels, as they were given."""
+        return self.classes[self.codes.astype(int)]
+
+    @property
+    def on_device(self) -> bool:
+        """Whether X is a tensor that stays where it is."""
+        return on_device(self.X)
+
+
+def on_device(X: Any) -> bool:
+    """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
+    refuse_dask(X, "X")
+    return bool(get_config()["array_api_dispatch"]) and is_tensor(X)
+
+
+def validated(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, raw_rows: bool, many_classes: bool
+) -> Training:
+    """Check what a fit was given, and set the estimator's ``n_features_in_`` and names.
+
+    Parameters
+    ----------
+    estimator : the estimator that is being fitted
+    X, y, sample_weight
+        As given.
+    raw_rows : bool
+        Whether X goes through a pipeline first, whose first step decides what it accepts.
+    many_classes : bool
+        Whether three and more classes are welcome.
+    """
+    for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+        refuse_dask(values, name)
+    encode = encode_several if many_classes else encode_binary
+    if on_device(X):
+        return _validated_tensor(estimator, X, y, sample_weight)
+    if raw_rows:
+        # Whatever the pipeline's first step accepts is welcome here too.
+        validate_data(estimator, X, y, skip_check_array=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+    else:
+        X, y = validate_data(estimator, X, y, **ARRAY_RULES)
+    classes, codes = encode(y)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
+    if not kept.all():
+        X = _safe_indexing(X, np.flatnonzero(kept))
+        codes, weights = codes[kept], weights[kept]
+        if len(classes) > 2:
+            # A class whose rows all have no weight is as if it had never been there.
+            present, places = np.unique(codes, return_inverse=True)
+            classes, codes = classes[present.astype(int)], places.astype(np.float64)
+    return _enough(Training(X, classes, codes, weights, sample_weight is not None))
+
+
+def _validated_tensor(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Training:
+    """Labels and weights on the host, one per row of a tensor."""
+    check_tensor(X)
+    y = y.cpu() if hasattr(y, "cpu") else y
+    classes, codes = encode_binary(column_or_1d(np.asarray(y), warn=True))
+    if len(codes) != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give one each.")
+    weights = np.ones(len(codes))
+    if sample_weight is not None:
+        weights = on_host(sample_weight)
+        if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
+            raise ValueError(
+                "sample_weight must be finite and positive, one per row of X, for tensors."
+            )
+    estimator.n_features_in_ = int(X.shape[1])
+    return _enough(Training(X, classes, codes, weights, sample_weight is not None))
+
+
+def _enough(training: Training) -> Training:
+    codes = training.codes
+    if codes.min() == codes.max():
+        present = training.classes[int(codes[0])]
+        raise ValueError(
+            f"y has one class only ({present!r}); a classifier needs rows of two classes."
+        )
+    if len(codes) < SMALLEST_SAMPLE:
+        raise ValueError(
+            f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
+            "samples are needed to estimate an angle."
+        )
+    return training
+
+
+def check_tensor(X: Any, n_features: int | None = None) -> None:
+    """Raise unless X is a finite floating-point matrix, of so many columns if that is known."""
+    xp = namespace_of(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
+    if X.dtype not in (xp.float32, xp.float64):
+        raise ValueError(f"X has the type {X.dtype}; make it float32 or float64.")
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but the fit was made with {n_features}.")
+    rows = max(1, TENSOR_ENTRIES // max(int(X.shape[1]), 1))
+    for start in range(0, int(X.shape[0]), rows):
+        block = X[start : start + rows, :]
+        # A finite sum proves its terms finite, without an array of flags.
+        if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
+            raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+
+
+def warn_about_repeats(X: Matrix, followed: Floats) -> None:
+    """Warn if leaving one row out leaves its copies in, where that matters.
+
+    Copies are harmless when the fit does not follow single rows, or only the copied ones have no
+    leverage (rows of zeros). Copies are found by one random projection: equal rows have equal
+    ones, up to rounding.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    followed : (n,) array
+        h_iD_i, each row's share of the degrees of freedom.
+    """
+    if is_tensor(X) or followed.sum() < LARGEST_FIT_SHARE * X.shape[0]:
+        return
+    marks = product(X, np.random.default_rng(0).normal(size=X.shape[1]))
+    grid = 1e-9 * max(float(np.abs(marks).max()), np.finfo(float).tiny)
+    _, group, sizes = np.unique(np.round(marks / grid), return_inverse=True, return_counts=True)
+    repeated = sizes[group] > 1
+    if followed[repeated].sum() > LARGEST_REPEATED_SHARE * followed.sum():
+        warn(
+            f"{int(repeated.sum())} of {len(marks)} rows of X have exact copies. Leaving a row out "
+            "leaves its copies in, so probabilities will be too confident. Drop the copies, or "
+            "give each distinct row a sample_weight.",
+            RepeatedRowsWarning,
+        )
