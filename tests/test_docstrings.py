@@ -23,6 +23,7 @@ MODULES = (
     "angcal.links",
     "angcal.links.multiclass",
     "angcal.metrics",
+    "angcal.multiclass.predictor",
     "angcal.persistence",
     "angcal.simulation",
 )
