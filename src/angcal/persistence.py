@@ -201,12 +201,20 @@ def about(path: Any) -> dict[str, Any]:
 
     See Also
     --------
-    save : Has an example.
+    save : Writes the file.
 
     Examples
     --------
-    >>> about("model.skops")["versions"]  # doctest: +SKIP
-    {'angcal': '0.1.0', ...}
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from angcal import AngularCalibratedClassifier
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(100, 20, link="logit", random_state=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "model.skops"
+    ...     save(AngularCalibratedClassifier().fit(data.X, data.y), file, about={"by": "me"})
+    ...     sorted(about(file))
+    ['by', 'versions']
     """
     path = Path(path)
     record = _own_part(path, _read(path))
