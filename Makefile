@@ -28,6 +28,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(THREADS) $(BIN)/python -m pytest -q tests/test_docstrings.py
 
 test: lint
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -50,7 +51,7 @@ docs: $(VENV)/.installed
 OLDEST := .venv-oldest
 CORE := $(addprefix tests/test_,$(addsuffix .py,angle bad_input baselines baselines_multiclass \
 	calibration covariance doubtful_input estimator_inputs estimators estimators_several fitting \
-	hessian iterative linkfit links losses matrix_free metrics metrics_multiclass observables path \
+	hessian iterative link_posterior links losses matrix_free metrics metrics_multiclass observables path \
 	penalties pools predict_proba prediction prediction_table reading score_bins several_angles \
 	several_integration several_observables simulation simulation_multiclass targets threads triangle))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
 from sklearn.linear_model import LogisticRegression
@@ -75,3 +76,18 @@ def filled(page):
         text = text[:start] + printed + text[end:]
         shift += len(printed) - (end - start)
     return text
+
+
+def look_up(path):
+    """The object that a dotted path names, through modules, classes and dataclass fields."""
+    parts = path.split(".")
+    for depth in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:depth]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[depth:]:
+            fields = getattr(found, "__dataclass_fields__", {})
+            found = fields[name] if name in fields else getattr(found, name)
+        return found
+    raise ModuleNotFoundError(path)

@@ -20,7 +20,7 @@ import angcal
 from angcal import AngularCalibratedClassifier, Logit, MEstimator, Ridge
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pages import ROOT, executed, pages, prepared, python_blocks
+from pages import ROOT, executed, look_up, pages, prepared, python_blocks
 
 DOCS = ROOT / "docs"
 PAGES = pages()
@@ -115,6 +115,13 @@ def test_make_commands_on_a_page_exist(page):
         assert command in phony
 
 
+def test_the_tests_of_the_oldest_versions_exist():
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    named = re.search(r"^CORE := .*?\.py,(.*?)\)\)$", makefile, flags=re.MULTILINE).group(1).split()
+    assert len(named) > 20
+    assert not [name for name in named if not (ROOT / "tests" / f"test_{name}.py").exists()]
+
+
 def test_the_readme_has_the_two_commands():
     assert make_commands((ROOT / "README.md").read_text()) == {"demo", "test"}
 
@@ -161,27 +168,47 @@ def test_names_imported_on_a_page_are_public(page):
             assert {name.strip() for name in line.split(",")} <= set(angcal.__all__)
 
 
-def look_up(path):
-    """The object that a dotted path names, through modules, classes and dataclass fields."""
-    parts = path.split(".")
-    for depth in range(len(parts), 0, -1):
-        try:
-            found = import_module(".".join(parts[:depth]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[depth:]:
-            fields = getattr(found, "__dataclass_fields__", {})
-            found = fields[name] if name in fields else getattr(found, name)
-        return found
-    raise ModuleNotFoundError(path)
-
-
-def test_every_name_on_the_page_of_symbols_exists():
-    text = (DOCS / "symbols.md").read_text()
-    paths = set(re.findall(r"`(angcal\.[\w.]+)`", text))
-    assert len(paths) > 30
-    for path in paths:
+@names
+def test_dotted_names_on_a_page_exist(page):
+    for path in dotted_names(page):
         look_up(path)
+
+
+def dotted_names(page):
+    return set(re.findall(r"`(angcal\.[\w.]+)", page.read_text()))
+
+
+def test_there_are_dotted_names_to_look_up():
+    assert len(dotted_names(DOCS / "symbols.md")) > 30
+    with pytest.raises(AttributeError):
+        look_up("angcal.nowhere")
+
+
+# Phrases that a reader has to solve, each with a plainer one in its place.
+RIDDLES = {
+    "come by": "computed",
+    "told apart": "determined, separated",
+    "tells rows apart": "the same for every row",
+    "so-manieth": "every k-th",
+    "it buys": "what you gain",
+    "cannot be had": "not available",
+    "to be had": "available",
+    "lean on each other": "depend on each other",
+}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"],
+    ids=lambda page: page.name,
+)
+def test_a_page_has_no_riddles(page):
+    text = " ".join(page.read_text().split()).lower()
+    assert not {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text}
+
+
+def test_every_expression_on_the_page_of_symbols_works():
+    text = (DOCS / "symbols.md").read_text()
     data = prepared()
     clf = AngularCalibratedClassifier(LogisticRegression(C=5.0)).fit(data["X"], data["y"])
     expressions = set(re.findall(r"`(\(?clf\.[^`]+)`", text))

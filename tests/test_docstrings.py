@@ -12,17 +12,33 @@ pytest.importorskip("numpydoc")
 from numpydoc.hooks.validate_docstrings import parse_config
 from numpydoc.validate import validate
 
+import angcal
+from angcal.losses import BlockLoss
+
 MODULES = (
+    "angcal",
     "angcal.baselines",
     "angcal.displays",
+    "angcal.export",
     "angcal.links",
     "angcal.links.multiclass",
     "angcal.metrics",
+    "angcal.multiclass.predictor",
+    "angcal.persistence",
     "angcal.simulation",
 )
+NOT_YET_CHECKED = (
+    "AngularCalibratedClassifier",
+    "AngularLogisticRegressionCV",
+    "MEstimator",
+    "ScoreCalibratedClassifier",
+)
 CONFIG = parse_config(Path(__file__).parents[1])
-# A method is found from its class, which has the example and the cross-references.
+# A method is found from its class, which has the example and the cross-references. An exception or
+# a warning has no use of its own to show: its message says what to do.
 OF_WHOLE_NAMES = {"EX01", "SA01"}
+# What losses tell the solver of penalty paths: no part of the interface.
+FOR_THE_SOLVER = (BlockLoss,)
 
 
 def public_objects(module: str) -> dict[str, object]:
@@ -38,7 +54,7 @@ def methods(cls: type, public: dict[str, object]) -> list[str]:
     others = [
         base
         for base in cls.__mro__[1:]
-        if base in public.values() or not base.__module__.startswith("angcal")
+        if base in (*public.values(), *FOR_THE_SOLVER) or not base.__module__.startswith("angcal")
     ]
     inherited = {name for base in others for name in vars(base)}
     routines = {name for name, _ in inspect.getmembers(cls, inspect.isroutine)}
@@ -51,13 +67,17 @@ def issues(name: str, target: object) -> list[str]:
     documented = inspect.getdoc(target) or ""
     # A result has attributes rather than arguments: only the library makes one.
     is_result = "Attributes\n---" in documented and "Parameters\n---" not in documented
-    return [issue for issue in found if not (is_result and " PR01 " in issue)]
+    is_exception = inspect.isclass(target) and issubclass(target, Exception)
+    excused = {"PR01"} if is_result else OF_WHOLE_NAMES if is_exception else set()
+    return [issue for issue in found if issue.split()[1] not in excused]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_public_names_are_documented(module):
     found, public = [], public_objects(module)
     for name, value in public.items():
+        if name in NOT_YET_CHECKED:
+            continue
         if CONFIG["exclude"] and CONFIG["exclude"].search(f"{module}.{name}"):
             continue
         found += issues(f"{module}.{name}", value)
@@ -66,6 +86,10 @@ def test_public_names_are_documented(module):
                 each = issues(f"{module}.{name}.{method}", getattr(value, method))
                 found += [one for one in each if one.split()[1] not in OF_WHOLE_NAMES]
     assert not found, "\n".join(found)
+
+
+def test_what_is_not_yet_checked_is_public():
+    assert set(NOT_YET_CHECKED) <= set(angcal.__all__)
 
 
 def test_a_missing_section_is_found(monkeypatch):

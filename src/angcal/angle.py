@@ -56,7 +56,11 @@ class AngleError(ValueError):
 
 @dataclass(frozen=True)
 class Angle:
-    """The estimated angle and how it was come by.
+    """The estimated angle, its uncertainty, and how it was computed.
+
+    With an unknown link the cosine is the mean of the posterior of link and angle and the interval
+    is that posterior's. Labels alone determine the probability curve but not the angle: a wide
+    interval is then the usual case, and ``reason`` says so.
 
     Attributes
     ----------
@@ -69,10 +73,22 @@ class Angle:
     interval : (float, float)
         Confidence interval of the cosine, within [−1, 1].
     method : {"observable", "loo", "combined", "given", "fallback"}
+        Which estimate it is.
     reason : str
         Why this method, in a sentence.
     confidence : float
         Level of the interval.
+
+    See Also
+    --------
+    AngleMatrix : The same for three and more classes.
+    AngularCalibratedClassifier : Has one as ``angle_``.
+
+    Examples
+    --------
+    >>> from angcal import Angle
+    >>> Angle(0.5, 0.03, 0.04, (0.4, 0.6), "loo", "an example").degrees.__round__()
+    60
     """
 
     cosine: float
@@ -189,17 +205,21 @@ def observable_angle(
         if precision.estimated
         else OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN
     )
+    _require_plausible(cosine, error)
+    reason = f"Σ⁻¹ from {precision.source}"
+    if cosine > 1.0:
+        reason += f" (estimate {cosine:.2f} cut to 1)"
+    bias = rate * o.unevenness
+    return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
+
+
+def _require_plausible(cosine: float, error: float) -> None:
     if error > LARGEST_ERROR:
         raise AngleError(f"the observable estimate {cosine:.2f} has an error of {error:.2g}")
     if cosine > 1.0 + 2.0 * error:
         raise AngleError(
             f"the observable estimate is {cosine:.2f}, beyond 1 by more than its error"
         )
-    reason = f"Σ⁻¹ from {precision.source}"
-    if cosine > 1.0:
-        reason += f" (estimate {cosine:.2f} cut to 1)"
-    bias = rate * o.unevenness
-    return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
 
 
 def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:

@@ -16,6 +16,7 @@ No ONNX package is imported before a function is called.
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -69,6 +70,10 @@ def to_onnx(
         ``SerializeToString()`` is what goes into a file. Outputs are ``label`` (one per row) and
         ``probabilities`` (one column per class, in the order of ``classes_``).
 
+    See Also
+    --------
+    register_converters : For a classifier inside a larger model.
+
     Examples
     --------
     >>> from angcal import AngularCalibratedClassifier
@@ -83,17 +88,14 @@ def to_onnx(
         raise ExportError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
     skl2onnx = _import_skl2onnx()
     register_converters()
+    convert = partial(skl2onnx.convert_sklearn, model, "angcal", target_opset=target_opset)
     if initial_types is not None:
-        return skl2onnx.convert_sklearn(
-            model, "angcal", initial_types=initial_types, target_opset=target_opset
-        )
+        return convert(initial_types=initial_types)
     from skl2onnx.common.data_types import DoubleTensorType
 
     name = INPUT if dtype == "float64" else EXACT_INPUT
     types = [(name, DoubleTensorType([None, _column_count(X)]))]
-    exact = skl2onnx.convert_sklearn(
-        model, "angcal", initial_types=types, target_opset=target_opset
-    )
+    exact = convert(initial_types=types)
     return exact if dtype == "float64" else _in_single_precision(exact)
 
 
@@ -148,6 +150,14 @@ def register_converters() -> None:
 
     :func:`to_onnx` does this by itself. Call it once before ``skl2onnx.to_onnx`` or
     ``convert_sklearn``, for example where a classifier is part of a larger model.
+
+    See Also
+    --------
+    to_onnx : Converts one classifier or pipeline.
+
+    Examples
+    --------
+    >>> register_converters()
     """
     skl2onnx = _import_skl2onnx()
     for classifier in CLASSIFIERS:

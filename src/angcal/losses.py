@@ -27,25 +27,81 @@ from angcal._typing import Floats
 
 
 class Loss(ABC):
-    """Convex loss ℓ_y(u) of one raw score u and one label y ∈ {0, 1}."""
+    """Convex loss ℓ_y(u) of one raw score u and one label y ∈ {0, 1}.
+
+    A loss of your own is a subclass with ``value``, ``gradient`` and ``hessian``.
+
+    See Also
+    --------
+    Logistic, ProbitLikelihood, Squared, SquaredHinge, HuberisedHinge, Exponential
+    angcal.MEstimator : Fits any loss with any penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores, labels = np.array([0.0, 0.0]), np.array([0.0, 1.0])
+    >>> Logistic().gradient(scores, labels)
+    array([ 0.5, -0.5])
+    >>> Logistic().hessian(scores, labels)
+    array([0.25, 0.25])
+    """
 
     @abstractmethod
     def value(self, scores: Floats, labels: Floats) -> Floats:
-        """ℓ_y(u), elementwise."""
+        """ℓ_y(u), elementwise.
+
+        Parameters
+        ----------
+        scores : (n,) array
+            u.
+        labels : (n,) array
+            y, 0.0 or 1.0.
+
+        Returns
+        -------
+        (n,) array
+            ℓ.
+        """
 
     @abstractmethod
     def gradient(self, scores: Floats, labels: Floats) -> Floats:
-        """∂ℓ_y(u)/∂u, elementwise; ψ = −gradient in the paper."""
+        """∂ℓ_y(u)/∂u, elementwise; ψ = −gradient in the paper.
+
+        Parameters
+        ----------
+        scores : (n,) array
+            u.
+        labels : (n,) array
+            y, 0.0 or 1.0.
+
+        Returns
+        -------
+        (n,) array
+            ℓ′.
+        """
 
     @abstractmethod
     def hessian(self, scores: Floats, labels: Floats) -> Floats:
-        """∂²ℓ_y(u)/∂u², elementwise and where it exists; the diagonal of D in the paper."""
+        """∂²ℓ_y(u)/∂u², elementwise and where it exists; the diagonal of D in the paper.
+
+        Parameters
+        ----------
+        scores : (n,) array
+            u.
+        labels : (n,) array
+            y, 0.0 or 1.0.
+
+        Returns
+        -------
+        (n,) array
+            ℓ″, at least 0.
+        """
 
     @property
     def attains_minimum(self) -> bool:
-        """Whether each ℓ_y is minimised at a finite score.
+        """Whether each ℓ_y is minimized at a finite score.
 
-        If not, data that a hyperplane separates have no finite unpenalised minimiser.
+        If not, data that a hyperplane separates have no finite unpenalized minimizer.
         """
         return False
 
@@ -55,12 +111,25 @@ class Loss(ABC):
         return 1
 
     def margins(self, scores: Floats, labels: Floats) -> Floats:
-        """By how much the label's score exceeds that of every other label; positive where right."""
+        """By how much the label's score exceeds that of every other label; positive where right.
+
+        Parameters
+        ----------
+        scores : (n,) array
+            u.
+        labels : (n,) array
+            y, 0.0 or 1.0.
+
+        Returns
+        -------
+        (n,) array
+            t·u for two classes.
+        """
         return signed(labels) * scores
 
 
 class BlockLoss(Loss):
-    """A loss that is minimised for many problems at once, on any device.
+    """A loss that is minimized for many problems at once, on any device.
 
     Scores U have the shape (n, q·m), column k·m + c being score k of problem c; labels are (n, 1).
     Curvatures D belong to whoever asked for them: they come back to ``weigh`` and the others.
@@ -111,6 +180,10 @@ def signed(labels: Floats) -> Floats:
 @dataclass(frozen=True)
 class Logistic(BlockLoss):
     """ℓ_y(u) = log(1 + eᵘ) − y·u.
+
+    See Also
+    --------
+    Loss : What every loss has.
 
     Examples
     --------
@@ -167,7 +240,7 @@ class Multinomial(BlockLoss):
 
     A constant added to all logits changes nothing, so K classes have q = K − 1 directions: A is an
     orthonormal basis of the contrasts. The ridge penalty of class weights W is that of V = AᵀW,
-    because a penalised Ŵ has rows that sum to zero. For two classes scikit-learn fits the
+    because a penalized Ŵ has rows that sum to zero. For two classes scikit-learn fits the
     difference of the logits: A = (−½, ½)ᵀ, and ℓ is the logistic loss.
 
     Parameters
@@ -175,8 +248,13 @@ class Multinomial(BlockLoss):
     n_classes : int
         K.
 
+    See Also
+    --------
+    Logistic : The same for two classes.
+
     Examples
     --------
+    >>> import numpy as np
     >>> Multinomial(3).gradient(np.zeros((1, 2)), np.array([0])).shape
     (1, 2)
     """
@@ -252,7 +330,18 @@ class Multinomial(BlockLoss):
 
 @dataclass(frozen=True)
 class ProbitLikelihood(Loss):
-    """ℓ_y(u) = −log Φ(t·u)."""
+    """ℓ_y(u) = −log Φ(t·u).
+
+    See Also
+    --------
+    Loss : What every loss has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ProbitLikelihood().value(np.array([0.0]), np.array([1.0])).round(4)
+    array([0.6931])
+    """
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
         return -log_ndtr(signed(labels) * scores)
@@ -275,7 +364,20 @@ class ProbitLikelihood(Loss):
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """ℓ_y(u) = ½(u − t)²."""
+    """ℓ_y(u) = ½(u − t)².
+
+    The loss of RidgeClassifier.
+
+    See Also
+    --------
+    Loss : What every loss has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Squared().gradient(np.array([0.25]), np.array([1.0]))
+    array([-0.75])
+    """
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
         return 0.5 * (scores - signed(labels)) ** 2
@@ -293,7 +395,20 @@ class Squared(Loss):
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """ℓ_y(u) = max(0, 1 − t·u)²; its second derivative is 2·1{t·u < 1}, undefined at t·u = 1."""
+    """ℓ_y(u) = max(0, 1 − t·u)²; its second derivative is 2·1{t·u < 1}, undefined at t·u = 1.
+
+    The loss of LinearSVC.
+
+    See Also
+    --------
+    Loss : What every loss has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SquaredHinge().value(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
+    array([0.25, 0.  ])
+    """
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
         return np.maximum(0.0, 1.0 - signed(labels) * scores) ** 2
@@ -323,6 +438,16 @@ class HuberisedHinge(Loss):
         Width δ > 0 of the quadratic piece.
     scale : float, default=1.0
         Factor in front.
+
+    See Also
+    --------
+    Loss : What every loss has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> HuberisedHinge().value(np.array([-1.0, 0.5, 2.0]), np.ones(3))
+    array([1.5  , 0.125, 0.   ])
     """
 
     delta: float = 1.0
@@ -355,7 +480,18 @@ class HuberisedHinge(Loss):
 
 @dataclass(frozen=True)
 class Exponential(Loss):
-    """ℓ_y(u) = exp(−t·u)."""
+    """ℓ_y(u) = exp(−t·u).
+
+    See Also
+    --------
+    Loss : What every loss has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Exponential().value(np.array([0.0]), np.array([1.0]))
+    array([1.])
+    """
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
         # A line search may probe absurd scores; infinity makes it step back.

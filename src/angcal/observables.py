@@ -55,6 +55,8 @@ class Observables:
         D and h.
     n_features : int
         d.
+    has_intercept : bool
+        Whether the fit has one.
     intercept_leverage : float or (q, q) array
         (ΣD + Nq₀)⁻¹, the part of each h_i that belongs to the intercept; 0 without one.
     coupling : (n,) array or None
@@ -66,6 +68,19 @@ class Observables:
         Standard error of the common γ as a share of it; 0 where the leverages are exact.
     remark : str
         Why sampled rows were not enough, where they were tried and were not.
+
+    See Also
+    --------
+    AngularCalibratedClassifier : Has them as ``observables_``.
+
+    Examples
+    --------
+    >>> from angcal import AngularCalibratedClassifier, Logit
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(300, 200, link=Logit(scale=3), random_state=0)
+    >>> found = AngularCalibratedClassifier().fit(data.X, data.y).observables_
+    >>> found.loo_scores.shape, found.degrees_of_freedom < 201
+    ((300,), True)
     """
 
     scores: Floats
@@ -152,7 +167,7 @@ class Observables:
 
 
 def observe(fit: LinearFit) -> Observables:
-    """Observables of a fit, from one factorisation on the smaller side.
+    """Observables of a fit, from one factorization on the smaller side.
 
     Examples
     --------

@@ -4,7 +4,7 @@ The library's objective, stated once, with sample weights ω_i and N = Σ ω_i:
 
     J(w, b) = (1/N) Σ_i ω_i ℓ_{y_i}(x_iᵀw + b) + g(w) + ½ q₀ b²
 
-with q₀ = 0 (a free intercept) unless a solver penalises it. A penalty is a smooth part plus
+with q₀ = 0 (a free intercept) unless a solver penalizes it. A penalty is a smooth part plus
 ``l1``·‖w‖₁. Every consumer needs just four things of it: ``value``, ``gradient`` and
 ``curvature`` of the smooth part, and ``l1``; write those to bring your own.
 """
@@ -25,24 +25,73 @@ def _require_nonnegative(name: str, number: float) -> None:
     if not (np.isfinite(number) and number >= 0):
         raise ValueError(
             f"{name}={number!r} must be a finite number of at least 0; "
-            "use NoPenalty() for an unpenalised fit."
+            "use NoPenalty() for an unpenalized fit."
         )
 
 
 class Penalty(ABC):
-    """Convex penalty g(w) = smooth(w) + l1·‖w‖₁."""
+    """Convex penalty g(w) = smooth(w) + l1·‖w‖₁.
+
+    It stands next to the *mean* loss. A penalty of your own is a subclass with ``value``,
+    ``gradient`` and ``curvature`` of its smooth part, and ``l1`` if it has one.
+
+    See Also
+    --------
+    NoPenalty, Ridge, Quadratic, ElasticNet, Lasso, PseudoHuber
+    angcal.MEstimator : Fits any loss with any penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> coef = np.array([1.0, 2.0])
+    >>> Ridge(0.5).gradient(coef), Ridge(0.5).curvature(coef)
+    (array([0.5, 1. ]), 0.5)
+    """
 
     @abstractmethod
     def value(self, coef: Floats) -> float:
-        """smooth(w), without the ℓ₁ part."""
+        """smooth(w), without the ℓ₁ part.
+
+        Parameters
+        ----------
+        coef : (d,) array
+            w.
+
+        Returns
+        -------
+        float
+            At least 0.
+        """
 
     @abstractmethod
     def gradient(self, coef: Floats) -> Floats:
-        """∇ smooth(w)."""
+        """∇ smooth(w).
+
+        Parameters
+        ----------
+        coef : (d,) array
+            w.
+
+        Returns
+        -------
+        (d,) array
+            The gradient.
+        """
 
     @abstractmethod
     def curvature(self, coef: Floats) -> Any:
-        """∇² smooth(w): a number (times the identity), a (d,) diagonal or a (d, d) matrix."""
+        """∇² smooth(w): a number (times the identity), a (d,) diagonal or a (d, d) matrix.
+
+        Parameters
+        ----------
+        coef : (d,) array
+            w.
+
+        Returns
+        -------
+        float, (d,) array or (d, d) array
+            The Hessian.
+        """
 
     @property
     def l1(self) -> float:
@@ -50,13 +99,35 @@ class Penalty(ABC):
         return 0.0
 
     def active(self, coef: Floats) -> np.ndarray | None:
-        """Mask of the coordinates that move when the data move a little; None means all."""
+        """Mask of the coordinates that move when the data move a little; None means all.
+
+        Parameters
+        ----------
+        coef : (d,) array
+            w.
+
+        Returns
+        -------
+        (d,) array of bool, or None
+            False where ‖w‖₁ keeps a coordinate at zero.
+        """
         return coef != 0 if self.l1 > 0 else None
 
 
 @dataclass(frozen=True)
 class NoPenalty(Penalty):
-    """g(w) = 0."""
+    """g(w) = 0.
+
+    See Also
+    --------
+    Penalty : What every penalty has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NoPenalty().value(np.array([1.0, 2.0]))
+    0.0
+    """
 
     def value(self, coef: Floats) -> float:
         return 0.0
@@ -73,6 +144,15 @@ class Ridge(Penalty):
     """g(w) = ½·strength·‖w‖². The paper's λ/(2d)·‖w‖² is ``Ridge(λ/d)``.
 
     scikit-learn's ``LogisticRegression(C)`` on n rows is ``Ridge(1/(n·C))``.
+
+    Parameters
+    ----------
+    strength : float
+        At least 0.
+
+    See Also
+    --------
+    Penalty : What every penalty has.
 
     Examples
     --------
@@ -98,7 +178,23 @@ class Ridge(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class Quadratic(Penalty):
-    """g(w) = ½ wᵀQw for a symmetric positive semi-definite Q, dense or scipy-sparse."""
+    """g(w) = ½ wᵀQw.
+
+    Parameters
+    ----------
+    matrix : (d, d) array or sparse matrix
+        Q, symmetric and positive semi-definite.
+
+    See Also
+    --------
+    Penalty : What every penalty has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Quadratic(np.diag([1.0, 3.0])).value(np.array([1.0, 1.0]))
+    2.0
+    """
 
     matrix: Any
 
@@ -134,7 +230,25 @@ class Quadratic(Penalty):
 
 @dataclass(frozen=True)
 class ElasticNet(Penalty):
-    """g(w) = strength·(l1_ratio·‖w‖₁ + ½(1 − l1_ratio)·‖w‖²)."""
+    """g(w) = strength·(l1_ratio·‖w‖₁ + ½(1 − l1_ratio)·‖w‖²).
+
+    Parameters
+    ----------
+    strength : float
+        At least 0.
+    l1_ratio : float, default=0.5
+        Share of ‖w‖₁, between 0 and 1.
+
+    See Also
+    --------
+    Penalty : What every penalty has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ElasticNet(0.4).l1
+    0.2
+    """
 
     strength: float
     l1_ratio: float = 0.5
@@ -163,7 +277,27 @@ class ElasticNet(Penalty):
 
 
 def Lasso(strength: float) -> ElasticNet:
-    """g(w) = strength·‖w‖₁."""
+    """g(w) = strength·‖w‖₁.
+
+    Parameters
+    ----------
+    strength : float
+        At least 0.
+
+    Returns
+    -------
+    ElasticNet
+        With ``l1_ratio=1``.
+
+    See Also
+    --------
+    ElasticNet : With a ridge beside ‖w‖₁.
+
+    Examples
+    --------
+    >>> Lasso(0.1)
+    ElasticNet(strength=0.1, l1_ratio=1.0)
+    """
     return ElasticNet(strength, l1_ratio=1.0)
 
 
@@ -173,6 +307,23 @@ class PseudoHuber(Penalty):
 
     The smooth, non-quadratic member of the family: it shrinks large coefficients less than
     ridge does and still has a Hessian everywhere.
+
+    Parameters
+    ----------
+    strength : float
+        At least 0.
+    delta : float, default=1.0
+        δ > 0, where the penalty turns from quadratic to linear.
+
+    See Also
+    --------
+    Penalty : What every penalty has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> PseudoHuber(1.0).gradient(np.array([0.0, 1e6])).round(3)
+    array([0., 1.])
     """
 
     strength: float

@@ -84,6 +84,23 @@ def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
     ------
     PersistenceError
         Where the model holds something that `load` would refuse, such as a function.
+
+    See Also
+    --------
+    load : The model again.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from angcal import AngularCalibratedClassifier
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(100, 20, link="logit", random_state=0)
+    >>> model = AngularCalibratedClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "model.skops", about={"rows": 100})
+    ...     about(Path(folder) / "model.skops")["rows"]
+    100
     """
     path, skops = Path(path), _skops()
     try:
@@ -116,12 +133,35 @@ def load(path: Any) -> Any:
     Parameters
     ----------
     path : str or Path
+        A file that `save` wrote.
+
+    Returns
+    -------
+    fitted estimator
+        As it was saved.
 
     Raises
     ------
     PersistenceError
         For a file that is missing, damaged, not one of `save`, written by other versions, or that
         holds types which are not trusted.
+
+    See Also
+    --------
+    save : Writes the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from angcal import AngularCalibratedClassifier
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(100, 20, link="logit", random_state=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "model.skops"
+    ...     save(AngularCalibratedClassifier().fit(data.X, data.y), file)
+    ...     load(file).predict_proba(data.X).shape
+    (100, 2)
     """
     path = Path(path)
     data = _read(path)
@@ -152,6 +192,29 @@ def about(path: Any) -> dict[str, Any]:
     Parameters
     ----------
     path : str or Path
+        A file that `save` wrote. The model in it is not opened.
+
+    Returns
+    -------
+    dict
+        What `save` was given as ``about``, and "versions".
+
+    See Also
+    --------
+    save : Writes the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from angcal import AngularCalibratedClassifier
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(100, 20, link="logit", random_state=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "model.skops"
+    ...     save(AngularCalibratedClassifier().fit(data.X, data.y), file, about={"by": "me"})
+    ...     sorted(about(file))
+    ['by', 'versions']
     """
     path = Path(path)
     record = _own_part(path, _read(path))

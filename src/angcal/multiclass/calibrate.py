@@ -43,8 +43,23 @@ class AngleMatrix:
     index_covariance : (K, K) array
         Cov(G).
     method : {"loo", "fallback"}
+        Which estimate it is.
     reason : str
+        Why, in a sentence.
     confidence : float
+        Level of the intervals.
+
+    See Also
+    --------
+    Angle : The same for two classes.
+
+    Examples
+    --------
+    >>> from angcal import AngularCalibratedClassifier
+    >>> from angcal.simulation import simulate_several
+    >>> data = simulate_several(300, 20, n_indices=3, random_state=0)
+    >>> AngularCalibratedClassifier().fit(data.X, data.y).angle_.cosine.shape
+    (3, 3)
     """
 
     cosine: Floats

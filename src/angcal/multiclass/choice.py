@@ -43,11 +43,12 @@ LARGEST_LEVERAGE = 0.99
 
 @dataclass(frozen=True, eq=False)
 class MapChoice:
-    """What is delivered and why.
+    """Which map from scores to probabilities is used, and why.
 
     Attributes
     ----------
     method : {"angular", "temperature", "plain", "prevalence"}
+        The map.
     reason : str
         One sentence with the losses that decided.
     losses : dict of str to float

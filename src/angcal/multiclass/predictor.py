@@ -40,8 +40,18 @@ class SeveralPredictor:
     center : (m,) array
         Subtracted from scores before M.
     components : tuple of (weight, length, noise length)
-        Where angles are estimated, predictions average over several: means and noise are
-        multiplied by the lengths of each, and weights sum to one.
+        Where angles are estimated, predictions are averages: means and noise are multiplied by the
+        lengths of each component, and weights sum to one.
+
+    See Also
+    --------
+    angular_predictor : Makes one from known angles.
+
+    Examples
+    --------
+    >>> from angcal.links.multiclass import Softmax
+    >>> angular_predictor(Softmax(2), np.eye(2), np.eye(2), np.eye(2)).noise.spreads
+    array([], dtype=float64)
     """
 
     link: SeveralLink
@@ -63,18 +73,51 @@ class SeveralPredictor:
         )
 
     def means(self, scores: ArrayLike) -> Floats:
-        """M(S − centre) + β."""
+        """M(S − center) + β.
+
+        Parameters
+        ----------
+        scores : (n, m) array
+            Raw scores.
+
+        Returns
+        -------
+        (n, K) array
+            Means of the indices.
+        """
         s = np.asarray(scores, dtype=np.float64)
         if s.ndim != 2 or s.shape[1] != len(self.center):
             raise ValueError(f"scores must have the shape (n, {len(self.center)}); got {s.shape}.")
         return (s - self.center) @ self.slopes.T + self.offset
 
     def predict(self, scores: ArrayLike) -> Floats:
-        """(n, L) probabilities of (n, m) scores."""
+        """E_Z g(M(S − center) + β + LZ).
+
+        Parameters
+        ----------
+        scores : (n, m) array
+            Raw scores.
+
+        Returns
+        -------
+        (n, L) array
+            Class probabilities.
+        """
         return self.at_means(self.means(scores))
 
     def at_means(self, means: Floats) -> Floats:
-        """(n, L) probabilities where M(S − centre) + β is known, (n, K)."""
+        """The same where M(S − center) + β is known.
+
+        Parameters
+        ----------
+        means : (n, K) array
+            Means of the indices.
+
+        Returns
+        -------
+        (n, L) array
+            Class probabilities.
+        """
         return self._average(means, self.rules)
 
     def _average(self, means: Floats, rules: tuple[Rule, ...]) -> Floats:
@@ -96,6 +139,16 @@ class SeveralPredictor:
 
         For product rules the change under a rule of half as many nodes more; for Sobol points the
         standard error over their groups.
+
+        Parameters
+        ----------
+        scores : (n, m) array
+            Raw scores.
+
+        Returns
+        -------
+        float
+            The error.
         """
         means = self.means(scores)
         groups = max(rule.groups for rule in self.rules)
@@ -132,11 +185,12 @@ def angular_predictor(
     offset: ArrayLike | None = None,
     center: ArrayLike | None = None,
 ) -> SeveralPredictor:
-    """The predictor of known angles.
+    """E_Z g(M·S + β + LZ) for known angles.
 
     Parameters
     ----------
     link : SeveralLink
+        g.
     cross_covariance : (K, m) array
         C = Cov(G, S).
     score_covariance : (m, m) array
@@ -148,6 +202,15 @@ def angular_predictor(
     center : (m,) array, optional
         Mean of the scores; zero by default.
 
+    Returns
+    -------
+    SeveralPredictor
+        Maps scores to class probabilities.
+
+    See Also
+    --------
+    AngularCalibratedClassifier : Estimates the angles from labels.
+
     Examples
     --------
     >>> from angcal.links.multiclass import Softmax
@@ -155,9 +218,20 @@ def angular_predictor(
     >>> blind.predict([[3.0]])
     array([[0.5, 0.5]])
     """
-    C = np.atleast_2d(np.asarray(cross_covariance, dtype=np.float64))
-    R = np.atleast_2d(np.asarray(score_covariance, dtype=np.float64))
-    gamma = np.atleast_2d(np.asarray(index_covariance, dtype=np.float64))
+    C, R, gamma = _checked(link, cross_covariance, score_covariance, index_covariance)
+    slopes, rest = _given_scores(C, R, gamma)
+    return SeveralPredictor(
+        link,
+        slopes,
+        _numbers("offset", offset, C.shape[0]),
+        noise_of(rest),
+        _numbers("center", center, C.shape[1]),
+    )
+
+
+def _checked(link: SeveralLink, *covariances: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """C, R and Cov(G) as matrices that fit each other and the link."""
+    C, R, gamma = (np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in covariances)
     K, m = C.shape
     if R.shape != (m, m) or gamma.shape != (K, K) or link.n_indices != K:
         raise ValueError(
@@ -168,7 +242,11 @@ def angular_predictor(
     if not np.all(np.isfinite(C)):
         raise ValueError("cross_covariance holds NaN or infinity; pass finite numbers.")
     R = as_covariance(R, m, "score_covariance")
-    gamma = as_covariance(gamma, K, "index_covariance")
+    return C, R, as_covariance(gamma, K, "index_covariance")
+
+
+def _given_scores(C: Floats, R: Floats, gamma: Floats) -> tuple[Floats, Floats]:
+    """(M, Cov(G) − C R⁻¹ Cᵀ): slopes and covariance of the indices given the scores."""
     # Scores are judged in their own units: a small one may say as much as a large one.
     units = np.sqrt(np.diag(R))
     units = np.where(units > 0, units, 1.0)
@@ -182,14 +260,7 @@ def angular_predictor(
             f"index_covariance − C R⁻¹ Cᵀ has the eigenvalue {values[0]:.3g}: these three matrices "
             "cannot be covariances of the same rows."
         )
-    rest = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return SeveralPredictor(
-        link,
-        slopes,
-        _numbers("offset", offset, K),
-        noise_of(rest),
-        _numbers("center", center, m),
-    )
+    return slopes, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 def _numbers(name: str, values: ArrayLike | None, count: int) -> Floats:

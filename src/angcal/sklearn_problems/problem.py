@@ -1,4 +1,4 @@
-"""What an estimator minimised: `Problem`, the registry by type, and bare linear weights."""
+"""What an estimator minimized: `Problem`, the registry by type, and bare linear weights."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ def as_loss(loss: Loss | str) -> Loss:
         One of "logistic", "probit", "squared", "squared_hinge", "huberised_hinge" and
         "exponential", or an instance of a :class:`~angcal.losses.Loss`.
 
+    Returns
+    -------
+    Loss
+        The loss.
+
+    See Also
+    --------
+    Problem : Takes a loss.
+
     Examples
     --------
     >>> as_loss("logistic")
@@ -62,15 +71,27 @@ class Problem:
     Attributes
     ----------
     loss : Loss
+        ℓ.
     penalty : Penalty, or function (n, N) -> Penalty
         g. A function where its strength depends on the number of rows n or on the total weight N.
     fit_intercept : bool
+        Whether there is a b.
     intercept_strength : float, or function (n, N) -> float
         q₀; zero for a free intercept.
     class_weight : dict, "balanced" or None
         As scikit-learn takes it; a dict is keyed by the entries of ``classes_``.
     balances : {"weight", "rows"}
         What "balanced" makes equal between the classes: total sample weight or number of rows.
+
+    See Also
+    --------
+    problem_of : Returns it for a fitted estimator.
+
+    Examples
+    --------
+    >>> from angcal import Logistic, Ridge
+    >>> Problem(Logistic(), lambda n, N: Ridge(1 / N)).fit_intercept
+    True
     """
 
     loss: Loss
@@ -90,7 +111,7 @@ class LinearHead:
     coef : array of shape (d,) or (1, d)
         w. A positive score votes for ``classes[1]``.
     intercept : float or None, default=0.0
-        b, taken as fitted and unpenalised. None says that the head was trained without one.
+        b, taken as fitted and unpenalized. None says that the head was trained without one.
     loss : Loss or str, default="logistic"
         What it was trained on; names as in :func:`as_loss`.
     penalty : Penalty, default=NoPenalty()
@@ -98,6 +119,10 @@ class LinearHead:
         is ``Ridge(λ)``; keep the bias out of that parameter group, since torch decays it too.
     classes : sequence of two labels, default=(0, 1)
         The negative and the positive label.
+
+    See Also
+    --------
+    AngularCalibratedClassifier : Takes a head in place of an estimator.
 
     Examples
     --------
@@ -114,7 +139,7 @@ class LinearHead:
     classes: Sequence[Any] | np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        # A frozen dataclass sets its own normalised fields this way.
+        # A frozen dataclass sets its own normalized fields this way.
         object.__setattr__(self, "coef", one_row(self.coef, "coef"))
         if self.intercept is not None:
             object.__setattr__(self, "intercept", one_number(self.intercept, "intercept"))
@@ -145,7 +170,18 @@ class LinearHead:
         return np.asarray(self.classes)
 
     def decision_function(self, X: Matrix) -> Floats:
-        """u_i = x_iᵀw + b."""
+        """u_i = x_iᵀw + b.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            Rows.
+
+        Returns
+        -------
+        (n,) array
+            Scores.
+        """
         return np.asarray(X @ self.coef, dtype=np.float64) + (self.intercept or 0.0)
 
 
@@ -154,6 +190,26 @@ def problem_of(estimator: Any) -> Problem:
     """J's ingredients (ℓ, g, q₀ and class weights) for an estimator: an open registry by type.
 
     ``problem_of.register(MyClassifier)`` adds one; subclasses inherit their parent's entry.
+
+    Parameters
+    ----------
+    estimator : estimator or LinearHead
+        A linear classifier of a registered type.
+
+    Returns
+    -------
+    Problem
+        What its ``fit`` minimizes.
+
+    See Also
+    --------
+    LinearHead : Bare weights that were trained elsewhere.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> problem_of(LogisticRegression()).loss
+    Logistic()
     """
     name = type(estimator).__name__
     known = ", ".join(
