@@ -432,7 +432,7 @@ def fisher_scoring(
             break
         # A long step in log κ promises what a curve that is nearly a step cannot keep.
         step = step * min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
-        for halvings in range(MOST_HALVINGS):
+        for halvings in range(MOST_HALVINGS):  # noqa: B007 (its last value counts)
             trial = theta + step
             trial[0] = np.clip(trial[0], *bounds)
             found = evaluate(trial)
