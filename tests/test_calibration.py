@@ -66,7 +66,7 @@ FEW = "no observable angle: the pool has 40 rows for 40 columns, too few"
 OWN = "no observable angle: the covariance comes from the training rows themselves"
 LIKELIHOOD = "likelihood of 150 leave-one-out scores under the logit link"
 WEIGHED = "by precision"
-JOINT = "link and angle fitted together"
+JOINT = "the curve averages over its error"
 APART = "not determined by labels alone; an unlabelled pool would"
 
 
@@ -101,9 +101,9 @@ DECISIONS = [
     (True, 0.4, "operator", "given", ["the cosine was given"], False),
     (True, 0.4, "pool", "given", ["the cosine was given"], False),
     (False, "auto", "nothing", "loo", [APART, NEITHER], False),
-    (False, "auto", "matrix", "combined", [GIVEN, JOINT], False),
-    (False, "auto", "operator", "combined", [GIVEN, JOINT], False),
-    (False, "auto", "pool", "combined", [FROM_POOL, JOINT], False),
+    (False, "auto", "matrix", "observable", [GIVEN, JOINT], False),
+    (False, "auto", "operator", "observable", [GIVEN, JOINT], False),
+    (False, "auto", "pool", "observable", [FROM_POOL, JOINT], False),
     (False, "auto", "small pool", "loo", [APART, FEW], False),
     (False, "auto", "estimator", "loo", [APART, OWN], False),
     (False, "observable", "nothing", "loo", [APART, NEITHER], True),

@@ -193,7 +193,7 @@ def test_pool(table, tmp_path, capsys):
     alone = json.loads(capsys.readouterr().out)["angle"]
     assert run(*options, "--pool", tmp_path / "pool.parquet") == 0
     helped = json.loads(capsys.readouterr().out)["angle"]
-    assert (alone["method"], helped["method"]) == ("loo", "combined")
+    assert (alone["method"], helped["method"]) == ("loo", "observable")
 
 
 def test_arrays(tmp_path, capsys):

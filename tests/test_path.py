@@ -443,7 +443,7 @@ def test_a_pool_serves_the_chosen_fit_and_is_shared_by_clones():
     pool = sim.pool(400, random_state=0)
     model = AngularLogisticRegressionCV(CS, pool=pool)
     assert clone(model).pool is pool
-    assert model.fit(sim.X, sim.y).angle_.method == "combined"
+    assert model.fit(sim.X, sim.y).angle_.method == "observable"
     assert model.scale_.source == "pool"
     base = LogisticRegression(C=model.C_, tol=1e-10, max_iter=20_000)
     one = AngularCalibratedClassifier(base, pool=pool).fit(sim.X, sim.y)

@@ -106,7 +106,7 @@ def test_every_fold_has_the_pool():
     sim = data(90, 60)
     pool, _ = sim.sample(500, random_state=3)
     model = AngularLogisticRegressionCV(5, average="folds").fit(sim.X, sim.y, pool=pool)
-    assert {part.angle_.method for part in model.average_.classifiers} == {"combined"}
+    assert {part.angle_.method for part in model.average_.classifiers} == {"observable"}
 
 
 def test_folds_are_as_many_as_the_smaller_class_allows():

@@ -27,7 +27,15 @@ from sklearn.svm import LinearSVC
 
 from angcal.losses import HuberisedHinge, Logistic, Loss, ProbitLikelihood, Squared, SquaredHinge
 from angcal.penalties import ElasticNet, NoPenalty, Ridge
-from angcal.sklearn_problems import LinearHead, Problem, as_loss, problem_of, read_fitted, unwrap
+from angcal.sklearn_problems import (
+    LinearHead,
+    Problem,
+    as_loss,
+    problem_of,
+    read_fits,
+    read_fitted,
+    unwrap,
+)
 
 NAMES = np.array(["ham", "spam"])
 DICT_WEIGHTS = {"ham": 0.5, "spam": 3.0}
@@ -358,12 +366,24 @@ def test_multinomial_binary_is_refused():
         problem_of(model)
 
 
-@pytest.mark.parametrize("model", [LogisticRegression(), RidgeClassifier(), LinearSVC()])
-def test_multiclass_is_refused(model):
+@pytest.mark.parametrize("model", [RidgeClassifier(), LinearSVC()])
+def test_one_vs_rest_heads_are_read_one_by_one(model):
     y = np.arange(len(X)) % 3
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"3 classes.*binary"):
         read_fitted(model, X, (y == 1).astype(float), np.ones(len(X)))
+    heads = read_fits(model, X, y.astype(float), np.ones(len(X)))
+    assert [fit.coef.tolist() for fit in heads] == model.coef_.tolist()
+
+
+def test_a_joint_fit_is_read_as_one():
+    y = np.arange(len(X)) % 3
+    model = LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y)
+    (fit,) = read_fits(model, X, y.astype(float), np.ones(len(X)))
+    assert fit.coef.shape == (2, X.shape[1])
+    assert fit.distance_to_optimum < 1e-6
+    p = fit.loss.probabilities(fit.scores)
+    np.testing.assert_allclose(p, model.predict_proba(X), atol=1e-6)
 
 
 def test_unfitted_and_mismatched_columns():

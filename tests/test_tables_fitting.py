@@ -77,7 +77,8 @@ def test_text_classes():
 def test_three_classes():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 3
-    frame = pd.DataFrame(rng.normal(size=(200, 5)) + y[:, None], columns=list("abcde"))
+    shifts = np.eye(3)[y] @ rng.normal(size=(3, 5))
+    frame = pd.DataFrame(rng.normal(size=(200, 5)) + shifts, columns=list("abcde"))
     fitted = fit_table(frame, y)
     assert fitted.classes.tolist() == [0, 1, 2]
     p = fitted.model.predict_proba(frame)

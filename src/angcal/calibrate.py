@@ -25,7 +25,6 @@ from angcal.angle import (
     given_angle,
     holdout_sign,
     loo_angle,
-    make_angle,
     observable_angle,
     training_sign,
 )
@@ -280,17 +279,10 @@ class _Evidence:
         if options.angle == "observable":
             exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
             return observable, self._posterior(exact)
-        # The link-free angle settles what labels cannot; the curve's shape may pull it.
-        posterior = self._posterior(observable)
-        angle = make_angle(
-            posterior.cosine,
-            observable.sampling_error,
-            observable.systematic_error,
-            "combined",
-            f"{observable.reason}; link and angle fitted together",
-            options.confidence,
-        )
-        return angle, posterior
+        # The link-free angle settles what labels cannot. The posterior's own mean is further from
+        # the truth: what labels say of the curve's shape rests on tails that no score has.
+        reason = f"{observable.reason}; the curve averages over its error"
+        return replace(observable, reason=reason), self._posterior(observable)
 
     def _posterior(self, known: Angle | None) -> LinkPosterior:
         return link_posterior(

@@ -15,9 +15,9 @@ from studies.speed.measure import Row
 
 # Stage and the function of angcal that is all of it.
 STAGES = {
-    "validation": "_validate",
-    "base fit": "_fit_clone",
-    "distance to optimum": "_read",
+    "validation": "validated",
+    "base fit": "fit_base",
+    "distance to optimum": "read_base",
     "observables": "observe",
     "repeated rows": "warn_about_repeats",
     "angle and link": "calibrate",
@@ -27,9 +27,10 @@ STAGES = {
 class _Recorded(AngularCalibratedClassifier):
     """Keeps the linear fit, whose Hessian knows its passes over X."""
 
-    def _read(self, *args: Any) -> LinearFit:
-        self.linear_fit_ = super()._read(*args)
-        return self.linear_fit_
+    def _fit_base(self, model: Any, training: Any) -> tuple[Any, list[LinearFit]]:
+        rows, fits = super()._fit_base(model, training)
+        self.linear_fit_ = fits[0]
+        return rows, fits
 
 
 def seconds_by_function(profile: cProfile.Profile) -> dict[str, float]:
