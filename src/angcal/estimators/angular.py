@@ -104,9 +104,8 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
     plain_loo_proba_ : (n, K) array
         The same of the base model's own probabilities.
     curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or SeveralPredictor
-        The map from score to probability, or from all scores to all probabilities. Where a logit or
-        probit link is estimated it is an average over what the labels leave open, ``link_`` and
-        ``angle_`` being the likeliest; other families have the curve of these two.
+        The map from score to probability, or from all scores to all probabilities. Where the link
+        is estimated it is an average over what the labels leave open.
     calibration_ : MapChoice
         For three and more classes: which map is delivered (``method``), why (``reason``), and the
         leave-one-out log-losses that decided (``losses``). Temperature scaling or the base model's
@@ -123,6 +122,11 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
     passes_ : int
         Products with X that a fit on a device took; for tensors only.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
+
+    See Also
+    --------
+    AngularLogisticRegressionCV : Chooses the penalty of a logistic regression as well.
+    ScoreCalibratedClassifier : Classical calibrators with the same interface.
 
     Notes
     -----

@@ -34,6 +34,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-8
         Largest KKT residual, relative to that of w = 0.
     max_iter : int, default=1000
+        L-BFGS iterations.
 
     Attributes
     ----------
@@ -44,6 +45,10 @@ class MEstimator(ClassifierMixin, BaseEstimator):
     n_iter_ : int
         Points at which the objective was evaluated, those of line searches included.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
+
+    See Also
+    --------
+    AngularCalibratedClassifier : Calibrates it.
 
     Examples
     --------
@@ -76,7 +81,22 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MEstimator:
-        """Minimise the objective."""
+        """Minimize the objective.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            Training rows.
+        y : (n,) array of two classes
+            Their labels.
+        sample_weight : (n,) array, optional
+            Their weights.
+
+        Returns
+        -------
+        MEstimator
+            The fitted estimator.
+        """
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
         )
@@ -124,13 +144,35 @@ class MEstimator(ClassifierMixin, BaseEstimator):
             )
 
     def decision_function(self, X: Any) -> Floats:
-        """xᵀŵ + b̂."""
+        """xᵀŵ + b̂.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            New rows.
+
+        Returns
+        -------
+        (n,) array
+            Scores.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         return np.asarray(X @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class on whose side of the hyperplane x lies."""
+        """The class on whose side of the hyperplane x lies.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            New rows.
+
+        Returns
+        -------
+        (n,) array
+            Entries of ``classes_``.
+        """
         # Before classes_ is looked up: it does not exist either on an unfitted model.
         positive = self.decision_function(X) > 0
         return self.classes_[positive.astype(int)]

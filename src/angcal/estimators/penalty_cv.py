@@ -77,8 +77,14 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         fit has about one degree of freedom to where it has nearly all it can have.
     fit_intercept : bool, default=True
         The intercept is never penalised.
-    link, angle, covariance, pool, confidence
-        As in :class:`AngularCalibratedClassifier`, for the chosen fit.
+    link : Link, callable, str or None, default=None
+        As in :class:`AngularCalibratedClassifier`, for the chosen fit, like the next three.
+    angle : {"auto", "observable", "loo"} or float, default="auto"
+        How the cosine is found.
+    covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
+        Σ of the features.
+    pool : (m, d) array, sparse matrix, dataframe, memory map or blocks of rows, default=None
+        Unlabelled rows from the same population.
     observables : {"auto", "exact", "randomised"}, default="auto"
         Leverages from factorised Hessians, or from sampled rows; "auto" samples where that is
         faster.
@@ -89,6 +95,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         cost held-out log-loss wherever it was tried.
     tol : float, default=1e-3
         Relative accuracy of the weights along the path. The chosen fit is finished to 1e-4.
+    confidence : float, default=0.95
+        Level of ``angle_.interval``.
     average : {None, "penalties", "folds"}, default=None
         What probabilities are averaged over, which lowers their log-loss where labels are few.
         "penalties": all of the path, each by how well it does; no further fit. "folds": five
@@ -116,6 +124,10 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
+
+    See Also
+    --------
+    AngularCalibratedClassifier : Calibrates one fit, of any linear classifier.
 
     Examples
     --------
@@ -170,14 +182,18 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         Parameters
         ----------
         X : (n, d) array, sparse matrix or dataframe
+            Training rows.
         y : (n,) array of two classes
+            Their labels.
         sample_weight : (n,) array, optional
+            Their weights.
         pool : (m, d) array, optional
             Overrides the constructor's pool.
 
         Returns
         -------
-        self
+        AngularLogisticRegressionCV
+            The fitted estimator.
         """
         if on_device(X):
             raise TypeError(

@@ -36,7 +36,8 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
 
     Parameters
     ----------
-    estimator : as in :class:`AngularCalibratedClassifier`
+    estimator : linear classifier, Pipeline, FrozenEstimator or LinearHead, default=None
+        As in :class:`AngularCalibratedClassifier`.
     method : str or calibrator, default="platt"
         One of "platt", "temperature", "isotonic", "histogram", "beta", or an object with
         ``fit(scores, y, sample_weight)`` and ``predict(scores)``.
@@ -44,6 +45,7 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
     holdout_size : float, default=0.3
         Share of the rows set aside with ``scores="holdout"``, stratified.
     polish : bool, default=False
+        Finish the base model's optimization before reading it.
     observables : {"auto", "exact", "randomised"}, default="auto"
         As in :class:`AngularCalibratedClassifier`, with ``scores="loo"``.
     random_state : int, RandomState or None, default=None
@@ -54,6 +56,10 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
     curve_ : the fitted calibrator
     observables_ : Observables
         With ``scores="loo"``.
+
+    See Also
+    --------
+    AngularCalibratedClassifier : Calibrates by the angle between fitted and true weights.
 
     Examples
     --------
