@@ -24,7 +24,7 @@ from angcal.curve import ConstantCurve
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.observables import observe
 from angcal.penalty_path import LooCurves, cosines_under, make_design, observe_path
-from angcal.penalty_path.curve import fit_curves
+from angcal.penalty_path.choice import fit_curves
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from angcal import AngularLogisticRegressionCV, Logit
 from angcal.metrics import log_loss
-from angcal.penalty_path.average import SMALLEST_SHARE, penalty_shares
+from angcal.penalty_path.choice import SMALLEST_SHARE, penalty_shares
 from angcal.pools import OneShotPoolError
 from angcal.simulation import simulate
 

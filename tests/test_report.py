@@ -16,7 +16,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from angcal import report
-from angcal.penalty_path.confidence import calibration_slope
+from angcal.penalty_path.choice import calibration_slope
 from angcal.report import examine, make_report, page, pictures, summary, verdict
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED
 from angcal.report.figures import diagnose

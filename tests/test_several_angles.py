@@ -17,8 +17,7 @@ from angcal.multiclass.angles import (
     whiten,
 )
 from angcal.multiclass.family import LinearFamily, estimate_family
-from angcal.multiclass.integration import rule_for, sobol_rule
-from angcal.multiclass.likelihood import SmoothedLikelihood
+from angcal.multiclass.integration import SmoothedLikelihood, rule_for, sobol_rule
 
 
 def _draw(n, K, cosine, seed, scale=2.0, offset=0.0):

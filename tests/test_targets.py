@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from angcal.estimators.targets import encode_binary
+from angcal.estimators.training import encode_binary
 
 KINDS = [
     np.array([3, 7, 3, 7]),

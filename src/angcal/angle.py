@@ -25,11 +25,11 @@ from angcal._typing import Floats
 from angcal.covariance import Precision, ScoreScale
 from angcal.curve import noise_share, tabulated_probability
 from angcal.links import Link
+from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.observables import Observables
 from angcal.problem import LinearFit
 from angcal.score_bins import bin_scores, gather
 
-PROBABILITY_FLOOR = 1e-12
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
 LARGEST_COSINE = 0.9995
 

@@ -25,7 +25,7 @@ from angcal.covariance import ScoreScale
 from angcal.curve import AveragedCurve, CalibratedCurve, CurvePart
 from angcal.link_posterior import BELIEF, HERMITE, Belief, link_posterior
 from angcal.metrics import log_loss
-from angcal.penalty_path.confidence import calibration_slope
+from angcal.penalty_path.choice import calibration_slope
 from studies.engine.experiment import Experiment, Frames, Result, Tables, Trial, grid
 from studies.engine.runner import trial_generator
 from studies.engine.tables import markdown, with_error

@@ -1,7 +1,7 @@
 r"""F(s) = E_Z σ(c·s + √(1−c²)·Z): the formula, a table of it with a proven error, the curves.
 
-``predictor`` is the formula's only home, ``parts`` gives a curve its weight among others, ``table``
-evaluates an average of them at memory speed, ``curves`` map raw scores to probabilities.
+``predictor`` is the formula's only home, ``table`` evaluates an average of curves at memory speed,
+``curves`` map raw scores to probabilities.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from angcal.curve.curves import (
     TabulatedCurve,
     tail_floor,
 )
-from angcal.curve.parts import CurvePart
 from angcal.curve.predictor import (
     TABLE_NODES,
+    CurvePart,
     angular_probability,
     noise_share,
     tabulated_probability,

@@ -11,8 +11,7 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
-from angcal.curve.parts import CurvePart
-from angcal.curve.predictor import angular_probability
+from angcal.curve.predictor import CurvePart, angular_probability
 from angcal.curve.table import CurveTable
 from angcal.links import Link
 

@@ -7,6 +7,8 @@ of every Bregman loss among functions of ŵᵀx.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
@@ -84,3 +86,38 @@ def _has_kinks(link: Link, sine: float) -> bool:
     """Whether the smoothed link is still too rough for cubics: no noise to round its corners."""
     smooth_families = (Logit, Probit, ComplementaryLogLog, Cauchit)
     return not isinstance(link, smooth_families) and link.scale * sine < SMALLEST_NOISE
+
+
+@dataclass(frozen=True)
+class CurvePart:
+    """One curve of an average: its weight, and F by its link and cosine.
+
+    Attributes
+    ----------
+    weight : float
+        Those of all parts sum to 1.
+    link : Link
+    cosine : float
+    """
+
+    weight: float
+    link: Link
+    cosine: float
+
+    @property
+    def steepness(self) -> float:
+        """κ|c|."""
+        return self.link.scale * abs(self.cosine)
+
+    @property
+    def sine(self) -> float:
+        """√(1 − c²)."""
+        return noise_share(self.cosine)
+
+    def values_and_slopes(self, standard_scores: Floats) -> tuple[Floats, Floats]:
+        """F and F′, without the weight."""
+        return value_and_slope(self.link, self.cosine, standard_scores)
+
+    def jet(self, standard_scores: Floats) -> tuple[Floats, Floats, Floats]:
+        """F, F′ and F″, without the weight, of a link that is a mixture of probits."""
+        return jet(self.link, self.cosine, standard_scores)

@@ -40,7 +40,7 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.covariance import ScoreScale
 from angcal.curve.bounds import CUBIC, QUINTIC, derivative_bound
-from angcal.curve.parts import CurvePart
+from angcal.curve.predictor import CurvePart
 from angcal.links.quadrature import PROMISED_ACCURACY
 
 LARGEST_TABLE_ERROR = 1e-9

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from angcal._typing import Floats
-from angcal.estimators.targets import encode_binary
+from angcal.estimators.training import encode_binary
 from angcal.losses import Loss
 from angcal.notices import warn
 from angcal.penalties import Penalty, Ridge

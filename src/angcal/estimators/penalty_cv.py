@@ -5,21 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import ceil
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils import check_array
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import validate_data
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.calibrate import Options, calibrate
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
-from angcal.estimators.folds import FoldAverage, check_folds, fit_without_folds
 from angcal.estimators.options import (
     check_options,
     clone_sharing,
@@ -33,7 +34,13 @@ from angcal.estimators.prediction import (
     LeaveOneOutMixin,
     with_complement,
 )
-from angcal.estimators.training import ARRAY_RULES, on_device, validated, warn_about_repeats
+from angcal.estimators.training import (
+    ARRAY_RULES,
+    SMALLEST_SAMPLE,
+    on_device,
+    validated,
+    warn_about_repeats,
+)
 from angcal.losses import Logistic
 from angcal.notices import AngleWarning
 from angcal.observables import Observables, observe
@@ -384,3 +391,62 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             degrees_of_freedom=np.array([found.degrees_of_freedom for found in observables]),
             index=index,
         )
+
+
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class FoldAverage:
+    """Classifiers of which each was fitted without one fold.
+
+    Attributes
+    ----------
+    classifiers : list
+    """
+
+    classifiers: list[Any]
+
+    def predict(self, rows: Matrix) -> Floats:
+        """Mean of P(y = 1) over the classifiers."""
+        p = np.zeros(rows.shape[0])
+        for classifier in self.classifiers:
+            p += classifier.predict_proba(rows)[:, 1]
+        return p / len(self.classifiers)
+
+
+def check_folds(labels: Floats) -> int:
+    """The number of folds: five, or as many as the smaller class has rows; refuses too few rows."""
+    smaller = int(np.bincount(labels.astype(int)).min())
+    folds = min(FOLDS, smaller)
+    if folds < 2 or len(labels) - ceil(len(labels) / folds) < SMALLEST_SAMPLE:
+        raise ValueError(
+            f"average='folds' needs two rows of each class and {SMALLEST_SAMPLE} rows without any "
+            f"of its folds; y has {smaller} of the rarer class among {len(labels)}. Pass "
+            "average=None or 'penalties'."
+        )
+    return folds
+
+
+def fit_without_folds(
+    classifier: Any, X: Matrix, labels: Floats, weights: Floats, pool: Any
+) -> FoldAverage:
+    """A copy of the classifier for each of five folds, or as many as the smaller class has rows.
+
+    Parameters
+    ----------
+    classifier : AngularLogisticRegressionCV
+        Unfitted; it is cloned.
+    X, labels, weights
+        Checked rows, codes of their classes, and their weights.
+    pool : optional
+        As in ``fit``.
+    """
+    fitted = []
+    for kept, _ in StratifiedKFold(check_folds(labels)).split(np.zeros(len(labels)), labels):
+        rows = _safe_indexing(X, kept)
+        with warnings.catch_warnings():
+            # The fit to all rows has said what there is to say.
+            warnings.simplefilter("ignore")
+            fitted.append(clone(classifier).fit(rows, labels[kept], weights[kept], pool=pool))
+    return FoldAverage(fitted)

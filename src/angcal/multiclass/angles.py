@@ -19,8 +19,14 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from angcal._typing import Floats
-from angcal.multiclass.integration import Rule, noise_of, rule_for, sobol_rule, tensor_rule
-from angcal.multiclass.likelihood import SmoothedLikelihood
+from angcal.multiclass.integration import (
+    Rule,
+    SmoothedLikelihood,
+    noise_of,
+    rule_for,
+    sobol_rule,
+    tensor_rule,
+)
 
 NEGLIGIBLE_VARIANCE = 1e-10
 # Fitted over leave-one-out variance of a direction that is trusted. Full-rank designs have 0.95 and

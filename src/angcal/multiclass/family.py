@@ -33,8 +33,7 @@ from angcal.leverages.blocks import left_out
 from angcal.link_posterior import BELIEF
 from angcal.losses import softmax_curvatures
 from angcal.multiclass.angles import Whitened, fitting_rule
-from angcal.multiclass.integration import BLOCK_ENTRIES
-from angcal.multiclass.likelihood import SmoothedLikelihood
+from angcal.multiclass.integration import BLOCK_ENTRIES, SmoothedLikelihood
 
 COSINES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 25, 1e-9

@@ -2,15 +2,22 @@ r"""A path of ridge penalties for little more than a fit, and the one to choose.
 
 All penalties share one design (``design``), one run of Newton's method
 (:mod:`angcal.solvers.newton_cg`) and the sampled rows that give leverages (``leverages``). The
-leave-one-out log-loss of a calibrated curve says which one to take (``curve``) or how to average
-them (``average``), and ``cosines`` what the angle is under each.
+leave-one-out log-loss of a calibrated curve says which one to take or how to average them
+(``choice``), and ``cosines`` what the angle is under each.
 """
 
 from __future__ import annotations
 
-from angcal.penalty_path.average import PenaltyAverage, penalty_shares
+from angcal.penalty_path.choice import (
+    SCORINGS,
+    LooCurves,
+    PenaltyAverage,
+    PenaltyPath,
+    choose,
+    penalty_shares,
+    with_doubt,
+)
 from angcal.penalty_path.cosines import cosines_under
-from angcal.penalty_path.curve import SCORINGS, LooCurves, PenaltyPath, choose, with_doubt
 from angcal.penalty_path.design import Design, make_design
 from angcal.penalty_path.leverages import moved_to, observe_path
 

@@ -25,7 +25,7 @@ from angcal.metrics import (
     multiclass_log_loss,
 )
 from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
-from angcal.penalty_path.confidence import calibration_slope
+from angcal.penalty_path.choice import calibration_slope
 
 
 @dataclass(frozen=True)

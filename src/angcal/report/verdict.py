@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logit
 
 from angcal.displays.angle import degrees_of
-from angcal.penalty_path.confidence import CLEAR, confidence_word
+from angcal.penalty_path.choice import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
 from angcal.tables import FittedTable

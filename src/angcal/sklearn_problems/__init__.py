@@ -26,7 +26,7 @@ The type itself has to carry ``coef_``, ``intercept_`` and ``classes_``, as scik
 
 from __future__ import annotations
 
-import angcal.sklearn_problems.scikit_learn  # noqa: F401  (importing it fills the registry)
+import angcal.sklearn_problems.problem  # noqa: F401  (importing it fills the registry)
 from angcal.sklearn_problems.problem import LinearHead, Problem, as_loss, problem_of
 from angcal.sklearn_problems.reader import (
     point_of,

@@ -17,8 +17,14 @@ from angcal._typing import Floats, Matrix
 from angcal.losses import Multinomial, contrasts
 from angcal.penalties import NoPenalty, Penalty, Ridge
 from angcal.problem import LinearFit
-from angcal.sklearn_problems.problem import Problem, one_number, one_row, problem_of, require_fitted
-from angcal.sklearn_problems.scikit_learn import BALANCES_WEIGHT
+from angcal.sklearn_problems.problem import (
+    BALANCES_WEIGHT,
+    Problem,
+    one_number,
+    one_row,
+    problem_of,
+    require_fitted,
+)
 
 
 def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats) -> LinearFit:

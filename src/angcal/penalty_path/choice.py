@@ -17,12 +17,15 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from angcal._typing import Floats
+from angcal._typing import Floats, Matrix
+from angcal.arrays import product
+from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve
+from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
+from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.observables import Observables
 
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 20, 1e-8
-PROBABILITY_FLOOR = 1e-12
 ECE_BINS = 15
 # How much a loss is raised for each standard error that sampled leverages leave it. Sparse rows
 # need more: on one-hot columns under weak penalties losses were off by seven of them.
@@ -216,3 +219,90 @@ def with_doubt(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Fl
 def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
     """The penalty of the smallest loss; of equal ones the first, which is the strongest."""
     return int(np.argmin(with_doubt(losses, errors, is_sparse=is_sparse)))
+
+
+# Differences below two standard errors are not told from chance.
+CLEAR = 2.0
+# A slope within this of 1 changes no probability by much.
+SLOPE_MARGIN = 0.1
+
+
+def calibration_slope(scores: Floats, labels: Floats) -> tuple[float, float]:
+    """a ≥ 0 of the likeliest P(y = 1) = σ(a·score + b), and its standard error.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Of rows that the model has not seen; leave-one-out ones will do.
+    labels : (n,) array of 0.0 and 1.0
+    """
+    if np.ptp(scores) == 0:
+        return 0.0, float("inf")
+    slopes, offsets = fit_curves(scores[:, None], labels, np.ones_like(scores))
+    p = expit(slopes[0] * scores + offsets[0])
+    weights = p * (1.0 - p)
+    center = np.average(scores, weights=weights)
+    information = float(weights @ (scores - center) ** 2)
+    return float(slopes[0]), 1.0 / np.sqrt(information) if information > 0 else float("inf")
+
+
+def confidence_word(slope: float, error: float) -> str:
+    """Whether a model with this slope believes itself too much, too little or about right.
+
+    Confidence against accuracy does not tell: a model that is half right by chance and half sure of
+    it can still be far off row by row.
+
+    Examples
+    --------
+    >>> confidence_word(0.3, 0.05), confidence_word(0.95, 0.05)
+    ('overconfident', 'about right')
+    """
+    if not abs(slope - 1.0) > max(CLEAR * error, SLOPE_MARGIN):
+        return "about right"
+    return "overconfident" if slope < 1.0 else "underconfident"
+
+
+# Less than this moves no probability by as much.
+SMALLEST_SHARE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyAverage:
+    """Linear models under several penalties with their curves and shares.
+
+    Attributes
+    ----------
+    shares : (k,) array
+        π, summing to 1.
+    coefs : (k, d) array
+    intercepts : (k,) array
+    curves : list
+        F of each.
+    """
+
+    shares: Floats
+    coefs: Floats
+    intercepts: Floats
+    curves: list[CalibratedCurve | AveragedCurve | ConstantCurve]
+
+    def predict(self, rows: Matrix) -> Floats:
+        """Σ_λ π_λ·F_λ of the rows."""
+        parts = zip(self.shares, self.coefs, self.intercepts, self.curves, strict=True)
+        p = np.zeros(rows.shape[0])
+        for share, coef, intercept, curve in parts:
+            p += share * curve.predict(product(rows, coef) + intercept)
+        return np.clip(p, 0.0, 1.0)
+
+
+def penalty_shares(losses: Floats, n_labels: int) -> Floats:
+    """π of every penalty; 0 where it is negligible.
+
+    Examples
+    --------
+    >>> penalty_shares(np.array([0.50, 0.50, 0.60]), 200).round(4)
+    array([0.5, 0.5, 0. ])
+    """
+    shares = np.exp(-BELIEF.labels_count_for * n_labels * (losses - losses.min()))
+    shares /= shares.sum()
+    shares[shares < SMALLEST_SHARE] = 0.0
+    return shares / shares.sum()
