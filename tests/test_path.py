@@ -22,7 +22,7 @@ from angcal.angle import loo_angle
 from angcal.covariance import score_scale
 from angcal.curve import ConstantCurve
 from angcal.metrics import expected_calibration_error, log_loss
-from angcal.observables import observe
+from angcal.observables import honest_scores, observe
 from angcal.penalty_path import LooCurves, cosines_under, make_design, observe_path
 from angcal.penalty_path.choice import fit_curves
 from angcal.problem import LinearFit
@@ -67,6 +67,12 @@ def solved(sim, Cs=CS, tol=1e-6, fit_intercept=True):
     labels, weights = sim.y.astype(float), np.ones(len(sim.y))
     design = make_design(sim.X, labels, weights, fit_intercept)
     return design, design.solver(1.0 / Cs).solve(tol)
+
+
+def loo_curves(design, solution, observed, labels, weights):
+    honest = [honest_scores(design.fit_at(solution, c, 1.0), o) for c, o in enumerate(observed)]
+    scores = [o.calibration_scores for o in observed]
+    return LooCurves(np.column_stack(scores), np.column_stack(honest), labels, weights)
 
 
 # --- the fits ---------------------------------------------------------------------------------
@@ -175,10 +181,7 @@ def test_sampled_rows_tell_the_leverages_of_all(shape):
         fit = exact_fit(sim.X, sim.y, CS[c])
         assert_allclose(sampled[c].coupling.sum(), coupling(fit).sum(), rtol=0.2)
     labels, weights = design.labels, design.weights
-    curves = [
-        LooCurves(np.column_stack([o.calibration_scores for o in found]), labels, weights)
-        for found in (sampled, exact)
-    ]
+    curves = [loo_curves(design, solution, found, labels, weights) for found in (sampled, exact)]
     gap = np.abs(curves[0].log_loss - curves[1].log_loss)
     # ρ is allowed an error that moves a loss by half of its own; near the optimum it is far less.
     assert np.all(gap < 0.5 * curves[1].log_loss_se)
@@ -246,6 +249,23 @@ def test_curves_are_platt_fits():
     assert a[0] > 0
 
 
+def test_curves_without_a_row_are_refits():
+    """One Newton step from the curve with the row: n refits of a weak and a strong signal agree."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(60, 2)) * [1.0, 3.0]
+    y = (rng.random(60) < expit(scores[:, 0])).astype(float)
+    curves = LooCurves(scores, scores, y, np.ones(60))
+    whole = expit(curves.parameters[0] * scores + curves.parameters[1])
+    for c in range(2):
+        refits = np.empty(60)
+        for i in range(60):
+            kept = np.arange(60) != i
+            a, b = fit_curves(scores[kept][:, [c]], y[kept], np.ones(59))
+            refits[i] = expit(a[0] * scores[i, c] + b[0])
+        moved = np.abs(whole[:, c] - refits).mean()
+        assert np.abs(curves.probabilities[:, c] - refits).mean() < 0.2 * moved
+
+
 def test_scores_against_the_labels_get_a_flat_curve_and_separated_ones_a_finite_one():
     u = np.linspace(-1.0, 1.0, 50)[:, None]
     y = (u[:, 0] > 0).astype(float)
@@ -261,15 +281,14 @@ def test_the_curve_reports_what_metrics_say():
     model = AngularLogisticRegressionCV(CS).fit(sim.X, sim.y, sample_weight=weights)
     design = make_design(sim.X, sim.y.astype(float), weights, True)
     solution = design.solver(1.0 / CS).solve(1e-3)
-    scores = np.column_stack(
-        [o.calibration_scores for o in observe_path(design, 1.0 / CS, solution, "auto")]
-    )
-    curves, path = LooCurves(scores, design.labels, weights), model.path_
+    observed = observe_path(design, 1.0 / CS, solution, "auto")
+    curves = loo_curves(design, solution, observed, design.labels, weights)
+    path = model.path_
     for c in range(len(CS)):
         p = curves.probabilities[:, c]
         assert_allclose(path.log_loss[c], log_loss(sim.y, p, sample_weight=weights))
         assert_allclose(path.ece[c], expected_calibration_error(sim.y, p, sample_weight=weights))
-        raw = expit(scores[:, c])
+        raw = expit(curves.honest[:, c])
         assert_allclose(path.uncalibrated_log_loss[c], log_loss(sim.y, raw, sample_weight=weights))
         assert_allclose(
             path.uncalibrated_ece[c], expected_calibration_error(sim.y, raw, sample_weight=weights)
@@ -285,12 +304,11 @@ def test_losses_are_those_of_the_calibrator_at_each_penalty(observables):
     for c, C in enumerate(CS):
         base = LogisticRegression(C=C, tol=1e-8, max_iter=10_000)
         one = AngularCalibratedClassifier(base).fit(sim.X, sim.y)
-        scores = one.observables_.calibration_scores[:, None]
-        expected = LooCurves(scores, sim.y.astype(float), np.ones(300))
-        assert_allclose(path.log_loss[c], expected.log_loss[0], atol=1e-3)
-        # The calibrator's own curve fits the same scores about as well.
-        own = log_loss(sim.y, one.curve_.predict(scores[:, 0]))
+        # The full calibration has about the same leave-one-out loss as the curve of the path.
+        own = log_loss(sim.y, one.loo_proba_[:, 1])
         assert_allclose(path.log_loss[c], own, atol=0.01)
+        plain = log_loss(sim.y, one.plain_loo_proba_[:, 1])
+        assert_allclose(path.uncalibrated_log_loss[c], plain, atol=1e-3)
         assert_allclose(path.degrees_of_freedom[c], one.observables_.degrees_of_freedom, rtol=0.01)
 
 

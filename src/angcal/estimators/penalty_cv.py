@@ -43,7 +43,7 @@ from angcal.estimators.training import (
 )
 from angcal.losses import Logistic
 from angcal.notices import AngleWarning
-from angcal.observables import Observables, observe
+from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     SCORINGS,
@@ -244,7 +244,13 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         solution = design.solver(1.0 / self.Cs_).solve(self.tol)
         all_observables = observe_path(design, 1.0 / self.Cs_, solution, self.observables)
         scores = np.column_stack([found.calibration_scores for found in all_observables])
-        curves = LooCurves(scores, labels, weights)
+        honest = np.column_stack(
+            [
+                honest_scores(design.fit_at(solution, c, 1.0 / C), found)
+                for c, (C, found) in enumerate(zip(self.Cs_, all_observables, strict=True))
+            ]
+        )
+        curves = LooCurves(scores, honest, labels, weights)
         errors = curves.sampling_error(self.scoring, all_observables)
         is_sparse = sparse.issparse(X)
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)

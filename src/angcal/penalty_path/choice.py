@@ -1,12 +1,14 @@
 r"""Which penalty: the leave-one-out log-loss of a calibrated curve under each of them.
 
-For every penalty a logistic curve p_i = 1/(1 + exp(−a·z̃_i − b)), a ≥ 0, is fitted to the labels at
+For every penalty a logistic curve p(u) = 1/(1 + exp(−a·u − b)), a ≥ 0, is fitted to the labels at
 their leave-one-out scores z̃, and
 
-    log-loss = −(1/N) Σ ω_i [y_i log p_i + (1 − y_i) log(1 − p_i)]
+    log-loss = −(1/N) Σ ω_i [y_i log p_i + (1 − y_i) log(1 − p_i)],   p_i = p₍₋ᵢ₎(ũ_i)
 
-Two parameters for n rows make it optimistic by about 1/n, under every penalty alike. The full
-calibration, with its angle and link, is left for the penalty that is chosen.
+Neither curve nor score have seen the label that they are judged by: p₍₋ᵢ₎ has the parameters
+without row i, one Newton step from those with it, and ũ_i is the score that its label has not
+touched (:func:`~angcal.observables.honest_scores`). The full calibration, with its angle and link,
+is left for the penalty that is chosen.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from angcal.observables import Observables
 
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 20, 1e-8
 ECE_BINS = 15
+# A row that determines its own curve is judged as if it did so almost.
+LARGEST_LEVERAGE = 0.99
 # How much a loss is raised for each standard error that sampled leverages leave it. Sparse rows
 # need more: on one-hot columns under weak penalties losses were off by seven of them.
 SAMPLING_WEIGHT, SPARSE_SAMPLING_WEIGHT = 2.0, 8.0
@@ -81,11 +85,14 @@ class LooCurves:
     Attributes
     ----------
     scores : (n, m) array
-        z̃.
+        z̃, which curves are fitted to.
+    honest : (n, m) array
+        ũ, which they are judged by.
     labels, weights : (n,) arrays
     """
 
     scores: Floats
+    honest: Floats
     labels: Floats
     weights: Floats
 
@@ -96,9 +103,22 @@ class LooCurves:
 
     @cached_property
     def probabilities(self) -> Floats:
-        """p, (n, m)."""
-        a, b = self.parameters
-        return expit(a * self.scores + b)
+        """p_i of every row under every penalty, without its own label, (n, m)."""
+        a, b = self._parameters_without()
+        return expit(a * self.honest + b)
+
+    def _parameters_without(self) -> tuple[Floats, Floats]:
+        """(a, b) of every curve without each row, (n, m) each: one Newton step from those with it."""
+        (a, b), s = self.parameters, self.scores
+        omega = (self.weights / self.weights.mean())[:, None]
+        p = expit(a * s + b)
+        D = omega * p * (1.0 - p)
+        one, first, second = D.sum(axis=0), (D * s).sum(axis=0), (D * s * s).sum(axis=0)
+        determinant = np.maximum(one * second - first**2, np.finfo(float).tiny)
+        in_a, in_b = (one * s - first) / determinant, (second - first * s) / determinant
+        leverage = np.minimum(D * (in_a * s + in_b), LARGEST_LEVERAGE)
+        step = omega * (p - platt_targets(self.labels, self.weights)) / (1.0 - leverage)
+        return np.maximum(a + in_a * step, 0.0), b + in_b * step
 
     def _mean(self, values: Floats) -> Floats:
         return self.weights @ values / self.weights.sum()
@@ -126,8 +146,8 @@ class LooCurves:
 
     @property
     def uncalibrated_log_loss(self) -> Floats:
-        """Mean loss of the model's own p = 1/(1 + exp(−z̃))."""
-        return self._mean(_losses(expit(self.scores), self.labels))
+        """Mean loss of the model's own p = 1/(1 + exp(−ũ))."""
+        return self._mean(_losses(expit(self.honest), self.labels))
 
     def sampling_error(self, scoring: str, observables: list[Observables]) -> Floats:
         """|∂loss/∂log ρ| times the relative error of ρ: what sampled leverages leave open.
@@ -144,7 +164,7 @@ class LooCurves:
 
     def ece(self, calibrated: bool) -> Floats:
         """Expected calibration error under every penalty."""
-        p = self.probabilities if calibrated else expit(self.scores)
+        p = self.probabilities if calibrated else expit(self.honest)
         m = p.shape[1]
         # Σ_b (W_b/W)|ȳ_b − p̄_b| = Σ_b |Σ_{i in b} ω_i(y_i − p_i)|/W, all penalties in one sum.
         edges = np.arange(1, ECE_BINS) / ECE_BINS
@@ -159,6 +179,13 @@ def _losses(p: Floats, labels: Floats) -> Floats:
     return -np.log(np.where(labels[:, None] == 1.0, p, 1.0 - p))
 
 
+def platt_targets(labels: Floats, weights: Floats) -> Floats:
+    """(N₁ + 1)/(N₁ + 2) for label 1 and 1/(N₀ + 2) for label 0, (n, 1)."""
+    positive = float((weights / weights.mean()) @ labels)
+    high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (len(labels) - positive + 2.0)
+    return np.where(labels == 1.0, high, low)[:, None]
+
+
 def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """(a, b), a ≥ 0, of a logistic curve for each column of scores: Fisher scoring on all at once.
 
@@ -169,9 +196,7 @@ def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats,
     spread = np.where(spread > 0, spread, 1.0)
     s = (scores - center) / spread
     omega = (weights / weights.mean())[:, None]
-    positive = float(omega[:, 0] @ labels)
-    high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (len(labels) - positive + 2.0)
-    targets = np.where(labels == 1.0, high, low)[:, None]
+    targets = platt_targets(labels, weights)
     share = float(np.mean(omega * targets))
     a, b = np.zeros(s.shape[1]), np.full(s.shape[1], np.log(share / (1.0 - share)))
 
