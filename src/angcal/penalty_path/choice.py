@@ -108,7 +108,7 @@ class LooCurves:
         return expit(a * self.honest + b)
 
     def _parameters_without(self) -> tuple[Floats, Floats]:
-        """(a, b) of every curve without each row, (n, m) each: one Newton step from those with it."""
+        """(a, b) of every curve without each row, (n, m) each, by one Newton step."""
         (a, b), s = self.parameters, self.scores
         omega = (self.weights / self.weights.mean())[:, None]
         p = expit(a * s + b)
