@@ -1,4 +1,4 @@
-"""Seconds of two source trees of angcal, in alternating processes: ``python -m studies.speed.trees``.
+"""Seconds of two source trees of angcal, in alternating processes.
 
     python -m studies.speed.trees --before OLD/src --after src
 
