@@ -14,6 +14,8 @@ BLOCK_ENTRIES = 2_000_000
 """Entries of a dense block (16 MB): Gram matrices run at full speed from there on."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
 """Entries of a block whose squares are wanted too: in the cache, and on a GPU."""
+KEPT_ENTRIES = 2_000_000
+"""Entries of a design whose squares are kept for all penalties of a path (8 MB)."""
 PRODUCT_ENTRIES = 50_000_000
 """Entries of X̃V that are held at a time (200 MB in single precision)."""
 WIDE_TENSOR = 32_768

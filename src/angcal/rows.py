@@ -60,6 +60,8 @@ class Rows(ABC):
     """
 
     has_own_columns = True
+    # Columns that are zero in most rows are those of X itself: a rotation mixes all of them.
+    has_rare_columns = True
     # The value of one product in double precision does not depend on the storage's own precision.
     xp: Any = np
 
@@ -173,8 +175,7 @@ class Rows(ABC):
         self.passes += 1
         moments, peaks = np.zeros((self.shape[1], *weights.shape[1:])), np.zeros(self.shape[1])
         placed = self.place(weights)
-        for rows, block in self._small_blocks():
-            squares = block * block
+        for rows, squares in self._squares():
             moments += on_host(squares.T @ placed[rows])
             peaks = np.maximum(peaks, on_host(self.xp.max(squares, axis=0)))
         return moments, peaks
@@ -192,34 +193,34 @@ class Rows(ABC):
         expanded = peaks.reshape(-1, *[1] * (diagonal.ndim - 1))
         own = largest * expanded > plan.LARGEST_OWN_SHARE * diagonal
         own = own if own.ndim == 1 else own.any(axis=1)
-        own &= self.has_own_columns
+        own &= self.has_rare_columns
         inverse = 1.0 / diagonal
         inverse[own] = 0.0
         slopes = self.place(inverse)
         columns = np.flatnonzero(own)
         sizes = np.empty((self.shape[0], *diagonal.shape[1:]))
-        for rows, block in self._small_blocks():
-            sizes[rows] = on_host((block * block) @ slopes)
+        for rows, squares in self._squares():
+            sizes[rows] = on_host(squares @ slopes)
             if len(columns):
-                sizes[rows] += self._own_columns(block, columns, diagonal[columns], weights[rows])
+                sizes[rows] += self._own_columns(squares, columns, diagonal[columns], weights[rows])
         return sizes
 
     def _own_columns(
-        self, block: Any, columns: np.ndarray, diagonal: Floats, weights: Floats
+        self, all_squares: Any, columns: np.ndarray, diagonal: Floats, weights: Floats
     ) -> Floats:
         """Σ_j x_ij²/(m_j − ω_i x_ij²) over some columns."""
-        place = columns if self.xp is np else self.xp.asarray(columns, device=block.device)
-        values = on_host(block[:, place])
-        squares = values * values
+        place = columns if self.xp is np else self.xp.asarray(columns, device=all_squares.device)
+        squares = on_host(all_squares[:, place])
         if diagonal.ndim == 2:
             squares = squares[:, :, None]
         return (squares / (diagonal - weights[:, None] * squares)).sum(axis=1)
 
-    def _small_blocks(self) -> Iterator[tuple[slice, Any]]:
-        """Blocks that stay in the cache together with their squares."""
+    def _squares(self) -> Iterator[tuple[slice, Any]]:
+        """x_ij² in blocks that stay in the cache."""
         for rows, X in self.blocks():
             for part in _slices(X.shape[0], plan.CACHE_ENTRIES // max(self.shape[1], 1)):
-                yield slice(rows.start + part.start, rows.start + part.stop), X[part]
+                block = X[part]
+                yield slice(rows.start + part.start, rows.start + part.stop), block * block
 
     def dense_blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
         """Dense blocks of bounded size as NumPy arrays."""
@@ -244,6 +245,8 @@ class DenseRows(Rows):
     def __init__(self, X: Matrix, intercept: bool) -> None:
         super().__init__(X.shape, intercept)
         self.X = X
+        self._single: DenseRows | None = None
+        self._kept_squares: list[tuple[slice, Floats]] | None = None
 
     @property
     def in_memory(self) -> Matrix | None:
@@ -266,10 +269,23 @@ class DenseRows(Rows):
 
     def single(self) -> DenseRows:
         # What single precision cannot hold ends as infinity, and that as an exact factorization.
-        rows = copy(self)
-        with np.errstate(over="ignore"):
-            rows.X, rows.passes = self.X.astype(np.float32, copy=False), 0
-        return rows
+        if self.X.dtype == np.float32:
+            return self
+        if self._single is None:
+            rows = copy(self)
+            with np.errstate(over="ignore"):
+                rows.X, rows.passes = self.X.astype(np.float32), 0
+            self._single = rows
+        return self._single
+
+    def _squares(self) -> Iterator[tuple[slice, Any]]:
+        if self.X.size > plan.KEPT_ENTRIES:
+            yield from super()._squares()
+            return
+        # Several penalties ask for the squares of the same few rows.
+        if self._kept_squares is None:
+            self._kept_squares = list(super()._squares())
+        yield from self._kept_squares
 
     def ahead(self, X: Any, V: Any) -> Any:
         return product(X, V) if V.dtype == np.float64 else X @ V
@@ -350,9 +366,10 @@ class TensorRows(Rows):
         narrow = self.shape[1] < plan.WIDE_TENSOR
         return (U.T @ X).T if narrow and U.ndim == 2 else X.T @ U
 
-    def _small_blocks(self) -> Iterator[tuple[slice, Any]]:
+    def _squares(self) -> Iterator[tuple[slice, Any]]:
         for rows in _slices(self.shape[0], plan.DEVICE_ENTRIES // max(self.shape[1], 1)):
-            yield rows, self.X[rows, :]
+            block = self.X[rows, :]
+            yield rows, block * block
 
 
 class BlockRows(Rows):
@@ -435,6 +452,7 @@ class RotatedRows(DenseRows):
     ) -> None:
         super().__init__(Z, intercept)
         self.expand, self.center, self.has_own_columns = expand, center, has_own_columns
+        self.has_rare_columns = False
 
 
 def as_rows(X: Any, intercept: bool) -> Rows:
