@@ -59,6 +59,8 @@ LARGEST_OWN_SHARE = 0.05
 COLUMNS, MANY_COLUMNS, LARGE_DESIGN = 12, 16, 1_000_000
 """Right-hand sides at a time: so few cost hardly more than one, and a large X, which comes from
 memory, is read for some more at the same price."""
+ROWS_PER_PENALTY = 7
+"""With the farthest row and four penalties at once these are 32 columns, which products like."""
 JOINT_COLUMNS = 72
 """The same for q > 1 scores, where each row has q of them."""
 SIGN_PROBES, CANDIDATES = 2, 4096
@@ -100,8 +102,10 @@ def largest_factorized_side(q: int) -> int:
     return LARGEST_FACTORIZED_SIDE if q == 1 else LARGEST_JOINT_FALLBACK
 
 
-def rows_at_first(n: int, d: int, q: int) -> int:
-    """Rows of the first round of sampling."""
+def rows_at_first(n: int, d: int, q: int, m: int = 1) -> int:
+    """Rows of the first round of sampling, for q scores or for m penalties at once."""
+    if m > 1:
+        return ROWS_PER_PENALTY
     if q > 1:
         return int(np.clip(JOINT_COLUMNS // q, FEWEST_JOINT_ROWS, MOST_JOINT_ROWS))
     # Places are kept for the farthest row, the gradient and the probes of a trace, so that the

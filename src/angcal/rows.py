@@ -68,6 +68,7 @@ class Rows(ABC):
     def __init__(self, shape: tuple[int, int], intercept: bool) -> None:
         self.shape, self.intercept = (int(shape[0]), int(shape[1])), bool(intercept)
         self.passes = 0
+        self._peaks: Floats | None = None
 
     @property
     def in_memory(self) -> Matrix | None:
@@ -173,11 +174,15 @@ class Rows(ABC):
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
         """(Σ_i ω_i x_ij², max_i x_ij²) of every column, in one pass; ω is (n,) or (n, m)."""
         self.passes += 1
-        moments, peaks = np.zeros((self.shape[1], *weights.shape[1:])), np.zeros(self.shape[1])
+        moments = np.zeros((self.shape[1], *weights.shape[1:]))
+        first = self._peaks is None
+        peaks = np.zeros(self.shape[1]) if self._peaks is None else self._peaks
         placed = self.place(weights)
         for rows, squares in self._squares():
             moments += on_host(squares.T @ placed[rows])
-            peaks = np.maximum(peaks, on_host(self.xp.max(squares, axis=0)))
+            if first:
+                peaks = np.maximum(peaks, on_host(self.xp.max(squares, axis=0)))
+        self._peaks = peaks
         return moments, peaks
 
     def row_sizes(self, diagonal: Floats, peaks: Floats, weights: Floats) -> Floats:
@@ -246,7 +251,7 @@ class DenseRows(Rows):
         super().__init__(X.shape, intercept)
         self.X = X
         self._single: DenseRows | None = None
-        self._kept_squares: list[tuple[slice, Floats]] | None = None
+        self._kept_squares: Floats | None = None
 
     @property
     def in_memory(self) -> Matrix | None:
@@ -284,8 +289,8 @@ class DenseRows(Rows):
             return
         # Several penalties ask for the squares of the same few rows.
         if self._kept_squares is None:
-            self._kept_squares = list(super()._squares())
-        yield from self._kept_squares
+            self._kept_squares = np.square(self.X)
+        yield slice(0, self.shape[0]), self._kept_squares
 
     def ahead(self, X: Any, V: Any) -> Any:
         return product(X, V) if V.dtype == np.float64 else X @ V

@@ -276,7 +276,7 @@ class SampledHessian:
         most, shape = plan.most_rows(self._n, self.q), (self._n, self._d, self.q)
         while True:
             first = not len(rows)
-            count = plan.rows_at_first(*shape) if first else plan.rows_at_once(*shape)
+            count = plan.rows_at_first(*shape, self.m) if first else plan.rows_at_once(*shape)
             fresh = _spread_rows(order, count, rng, taken=rows)
             if not len(fresh):
                 break  # every row that can be sampled has been

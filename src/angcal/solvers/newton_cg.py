@@ -14,6 +14,7 @@ Columns are ordered score by score: column k·m + c holds score k of problem c.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -285,16 +286,27 @@ class NewtonCG:
 class _State:
     """Gradient and Hessian of some problems at one point."""
 
-    def __init__(self, solver: NewtonCG, strengths: Floats, V: Any, U: Any) -> None:
-        rows, xp = solver.rows, solver.rows.xp
+    def __init__(
+        self,
+        solver: NewtonCG,
+        strengths: Floats,
+        V: Any,
+        U: Any,
+        derivatives: tuple[Any, Any] | None = None,
+    ) -> None:
         self._solver, self._V, self._U, self._strengths = solver, V, U, strengths
-        residual, curvature = solver.loss.terms(U, solver._y, xp)
+        self._gradient, self._D = self._derivatives() if derivatives is None else derivatives
+        self._prepare()
+
+    def _derivatives(self) -> tuple[Any, Any]:
+        """∇J and D at this point."""
+        solver, rows, V = self._solver, self._solver.rows, self._V
+        residual, curvature = solver.loss.terms(self._U, solver._y, rows.xp)
         residual = solver._omega * residual
-        self._D = solver.loss.weighted(curvature, solver._omega)
+        D = solver.loss.weighted(curvature, solver._omega)
         gradient = rows.backward(residual)
         penalty = rows.place(np.append(np.ones(rows.shape[1]), [0.0] * rows.intercept))[:, None]
-        self._gradient = gradient + penalty * solver._factor(strengths) * V
-        self._prepare()
+        return gradient + penalty * solver._factor(self._strengths) * V, D
 
     def _prepare(self) -> None:
         """The diagonal that scales steps, and sizes on the host."""
@@ -311,14 +323,14 @@ class _State:
         """The same for fewer problems."""
         if kept.all():
             return self
-        part = object.__new__(_State)
-        part._solver, part._strengths = self._solver, self._strengths[kept]
-        take = self._solver.take
-        part._V, part._U = take(self._V, kept), take(self._U, kept)
-        part._gradient = take(self._gradient, kept)
-        part._D = self._solver.loss.taken(self._D, kept, take)
-        part._prepare()
-        return part
+        solver, take = self._solver, self._solver.take
+        return _State(
+            solver,
+            self._strengths[kept],
+            take(self._V, kept),
+            take(self._U, kept),
+            (take(self._gradient, kept), solver.loss.taken(self._D, kept, take)),
+        )
 
     def _norms(self, values: Any) -> Floats:
         """‖·‖ over the slopes of each problem."""
@@ -326,12 +338,12 @@ class _State:
         squares = on_host(self._solver.rows.xp.sum(slopes * slopes, axis=0))
         return np.sqrt(self._solver._per_problem(squares[None, :])[0])
 
-    @property
+    @cached_property
     def size(self) -> Floats:
         """‖M⁻¹∇J‖ with the Hessian's diagonal M: length of the next step, roughly."""
         return self._norms(self._scale * self._gradient)
 
-    @property
+    @cached_property
     def mean_gradient(self) -> Floats:
         """Largest |∂J| over Σω of each problem."""
         xp = self._solver.rows.xp
