@@ -71,8 +71,8 @@ def solved(sim, Cs=CS, tol=1e-6, fit_intercept=True):
 
 def loo_curves(design, solution, observed, labels, weights):
     honest = [honest_scores(design.fit_at(solution, c, 1.0), o) for c, o in enumerate(observed)]
-    scores = [o.calibration_scores for o in observed]
-    return LooCurves(np.column_stack(scores), np.column_stack(honest), labels, weights)
+    parts = [o.calibration_scores for o in observed], honest, [o.loo_scores for o in observed]
+    return LooCurves(*(np.column_stack(part) for part in parts), labels, weights)
 
 
 # --- the fits ---------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_curves_without_a_row_are_refits():
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(60, 2)) * [1.0, 3.0]
     y = (rng.random(60) < expit(scores[:, 0])).astype(float)
-    curves = LooCurves(scores, scores, y, np.ones(60))
+    curves = LooCurves(scores, scores, scores, y, np.ones(60))
     whole = expit(curves.parameters[0] * scores + curves.parameters[1])
     for c in range(2):
         refits = np.empty(60)
@@ -288,7 +288,7 @@ def test_the_curve_reports_what_metrics_say():
         p = curves.probabilities[:, c]
         assert_allclose(path.log_loss[c], log_loss(sim.y, p, sample_weight=weights))
         assert_allclose(path.ece[c], expected_calibration_error(sim.y, p, sample_weight=weights))
-        raw = expit(curves.honest[:, c])
+        raw = expit(curves.own[:, c])
         assert_allclose(path.uncalibrated_log_loss[c], log_loss(sim.y, raw, sample_weight=weights))
         assert_allclose(
             path.uncalibrated_ece[c], expected_calibration_error(sim.y, raw, sample_weight=weights)

@@ -88,6 +88,8 @@ class LeftOut:
         Where the link was estimated: the curve's own fit counts too, and is undone for each row.
     scores, labels, weights : (n,) arrays
         Scores that their own labels have not touched (:func:`~angcal.observables.honest_scores`).
+    own_scores : (n,) array
+        ũ, the scores of the model without the row, its intercept included.
     """
 
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
@@ -95,10 +97,15 @@ class LeftOut:
     scores: Floats
     labels: Floats
     weights: Floats
+    own_scores: Floats
 
     def probabilities(self) -> Floats:
         """(n, 2), one column for each class."""
-        if self.posterior is None or isinstance(self.curve, ConstantCurve):
+        if isinstance(self.curve, ConstantCurve):
+            # The prevalence of the other rows, one row of each class added as in the curve.
+            rest = float(self.weights @ self.labels) - self.weights * self.labels
+            p = (rest + 1.0) / (len(self.labels) - self.weights + 2.0)
+        elif self.posterior is None:
             p = self.curve.predict(self.scores)
         else:
             standard = self.curve.scale.standardise(self.scores)
@@ -108,7 +115,7 @@ class LeftOut:
 
     def plain(self) -> Floats:
         """(n, 2) probabilities of a logistic model that takes its scores as they are."""
-        p = expit(self.scores)
+        p = expit(self.own_scores)
         return np.column_stack([1.0 - p, p])
 
 
@@ -164,7 +171,8 @@ def _left_out(
     posterior: LinkPosterior | None,
 ) -> LeftOut:
     scores = honest_scores(fit, observables)
-    return LeftOut(curve, posterior, scores, fit.labels, case_weights / np.mean(case_weights))
+    weights = case_weights / np.mean(case_weights)
+    return LeftOut(curve, posterior, scores, fit.labels, weights, observables.loo_scores)
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:

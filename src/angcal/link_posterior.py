@@ -55,6 +55,8 @@ MOST_SCORING_STEPS, MOST_HALVINGS, LONGEST_STEP = 20, 30, 1.0
 LARGEST_MEDIAN, LARGEST_SPREAD = 2.0, 4.0
 # Distance of a normal variable's quartiles, in standard deviations.
 NORMAL_QUARTILES = 1.349
+# Rows whose own labels are undone at a time: 55 curves of 16 probits each, some 30 MB.
+ROWS_AT_ONCE = 2048
 # An angle from elsewhere is never taken to be known better than this, unless exactly.
 SMALLEST_COSINE_ERROR = 5e-3
 # Gauss–Hermite, for a cosine that is known up to a normal error.
@@ -245,6 +247,17 @@ class LinkPosterior:
         -------
         ndarray of shape (n,)
         """
+        parts = range(0, len(scores), ROWS_AT_ONCE)
+        return np.concatenate(
+            [
+                self._without_own(*(values[start : start + ROWS_AT_ONCE] for values in rows))
+                for rows in [(scores, labels, weights)]
+                for start in parts
+            ]
+        )
+
+    def _without_own(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
+        """F̄₍₋ᵢ₎(s_i) of some rows."""
         found, count = self.curves, self.belief.labels_count_for * weights[:, None]
         noises = np.hypot(found.noises, found.deviations)
         centers = scores[:, None] * found.slopes + found.offsets

@@ -6,7 +6,10 @@ import sys
 import warnings
 
 # Modules whose frames are passed over on the way to the line that the user wrote.
-INNER = ("angcal", "sklearn", "joblib", "contextlib", "functools")
+INNER = (
+    *("angcal", "sklearn", "joblib", "contextlib", "functools"),
+    *("multiprocessing", "threading", "concurrent"),
+)
 
 
 class AngleWarning(UserWarning):

@@ -474,7 +474,11 @@ def as_rows(X: Any, intercept: bool) -> Rows:
     array([4., 5.])
     """
     if isinstance(X, Rows):
+        if X.intercept != bool(intercept):
+            raise ValueError(f"X is stored with intercept={X.intercept}; the fit has another.")
         return X
+    if not callable(X) and getattr(getattr(X, "dtype", None), "kind", "f") in "iub":
+        X = X.astype(np.float64)  # a storage's type is that of all its products
     if sparse.issparse(X):
         return SparseRows(X, intercept)
     if isinstance(X, np.memmap):

@@ -112,7 +112,7 @@ def _separated(scores: Floats, y: Floats) -> bool:
 def _targets(y: Floats, weight: Floats, smoothed: bool, separated: bool) -> Floats:
     """Return y, or Platt's targets where asked for or, with a warning, needed."""
     if separated and not smoothed:
-        warn_smoothed("the scores separate the labels", stacklevel=4)
+        warn_smoothed("the scores separate the labels")
     if not (smoothed or separated):
         return y
     return smoothed_targets(y.astype(np.intp), weight, 2)[:, 1]
@@ -164,7 +164,7 @@ class PlattScaling(_Calibrator):
 def _temperature_targets(logits: Floats, codes: Codes, weight: Floats) -> Floats:
     """Indicators of the labels; smoothed, with a warning, where each has the largest logit."""
     if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
-        warn_smoothed("the scores separate the labels", stacklevel=4)
+        warn_smoothed("the scores separate the labels")
         return smoothed_targets(codes, weight, logits.shape[1])
     return indicators(codes, logits.shape[1])
 
@@ -178,7 +178,6 @@ def _best_temperature(slope: Callable[[float], float], advice: str) -> float:
         warn_about_fit(
             "the scores do not rank the labels better than chance, so T is infinite; "
             f"capped it. {advice}",
-            stacklevel=4,
         )
         return MAX_TEMPERATURE
     upper = 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from angcal._typing import Floats
 from angcal.links import Link, Logit, Probit
 from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
 from angcal.metrics.validation import Codes, indicators
+from angcal.notices import warn
 
 FLIP_RATE = 1e-12
 """Chance of a flipped label granted to links without a loss of their own; see `_LinkLikelihood`."""
@@ -35,17 +35,16 @@ def smoothed_targets(codes: Codes, weight: Floats, n_classes: int) -> Floats:
     return (total * indicators(codes, n_classes) + 1.0) / (total + n_classes)
 
 
-def warn_about_fit(message: str, stacklevel: int) -> None:
-    """Issue a ConvergenceWarning; `stacklevel` counts from the function that calls this one."""
-    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+def warn_about_fit(message: str) -> None:
+    """Issue a ConvergenceWarning."""
+    warn(message, ConvergenceWarning)
 
 
-def warn_smoothed(reason: str, stacklevel: int) -> None:
+def warn_smoothed(reason: str) -> None:
     """Warn that the likelihood has no maximum, so that smoothed targets are fitted."""
     warn_about_fit(
         f"{reason}, so the maximum-likelihood parameters are infinite; fitted smoothed targets "
-        "instead. Calibrate on more data to avoid this.",
-        stacklevel + 1,
+        "instead. Calibrate on more data to avoid this."
     )
 
 
@@ -67,7 +66,6 @@ def _minimized(
     gradient: Callable[[Floats], Floats],
     start: Floats,
     n_nonnegative: int = 0,
-    stacklevel: int = 5,
     **solver: Any,
 ) -> Floats:
     """Return the minimizer, and warn where it is not stationary."""
@@ -81,7 +79,6 @@ def _minimized(
         warn_about_fit(
             f"the calibration fit stopped at a gradient of {largest:.1e}; "
             "its parameters may be inaccurate.",
-            stacklevel=stacklevel,
         )
     return np.asarray(found, dtype=np.float64)
 
@@ -239,7 +236,7 @@ class MultinomialFamily:
             "hessp": self.hessian_product,
             "options": options,
         }
-        return self.unpack(_minimized(self.value, self.gradient, start, stacklevel=7, **solver))
+        return self.unpack(_minimized(self.value, self.gradient, start, **solver))
 
     @property
     def _share(self) -> Floats:
@@ -295,7 +292,7 @@ def fit_multinomial(
         ):
             reason = "the scores separate the labels"
     if reason:
-        warn_smoothed(reason, stacklevel=4)
+        warn_smoothed(reason)
         matrix, offsets = fitted(smoothed_targets(codes, weight, K), free)
     matrix = matrix / unit
     offsets = offsets - matrix @ mean

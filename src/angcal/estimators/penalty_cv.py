@@ -129,7 +129,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         The models that are averaged.
     angle_, link_, scale_, curve_, observables_, loo_proba_, plain_loo_proba_, coef_, intercept_,
     distance_to_optimum_
-        As in :class:`AngularCalibratedClassifier`.
+        As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
+        are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also
@@ -250,7 +251,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
                 for c, (C, found) in enumerate(zip(self.Cs_, all_observables, strict=True))
             ]
         )
-        curves = LooCurves(scores, honest, labels, weights)
+        own = np.column_stack([found.loo_scores for found in all_observables])
+        curves = LooCurves(scores, honest, own, labels, weights)
         errors = curves.sampling_error(self.scoring, all_observables)
         is_sparse = sparse.issparse(X)
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)

@@ -171,7 +171,8 @@ class _Primal:
         self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
         self._rows = as_rows(X.astype(dtype) if dtype == np.float32 else X, fit_intercept)
-        self._fit_intercept, self._q = fit_intercept, 1 if D.ndim == 1 else D.shape[1]
+        self._fit_intercept, self._joint = fit_intercept, D.ndim > 1
+        self._q = D.shape[1] if self._joint else 1
         M = self._gram(D.astype(dtype))
         self._add_penalty(M, Q, intercept_curvature)
         # Unit diagonal before factorizing: badly scaled columns are not a singularity.
@@ -254,6 +255,8 @@ class _Primal:
         return full, last if rhs.ndim > 1 else float(last)
 
     def leverages(self) -> Floats:
+        if self._joint:
+            return self._joint_leverages()
         h = np.zeros(self._rows.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
         inverse, k = self._triangle.inverse, self._rows.shape[1]
@@ -266,6 +269,19 @@ class _Primal:
                     half += inverse[low:high, k] * self._scale[k]
                 h[rows] += np.einsum("ij,ij->i", half, half)
         return h
+
+    def _joint_leverages(self) -> Floats:
+        """G_i of q scores, (n, q, q)."""
+        p, q = self._width, self._q
+        scaled_inverse = self._triangle.inverse * self._scale
+        H = scaled_inverse.T @ scaled_inverse
+        G = np.empty((self._rows.shape[0], q, q))
+        for rows, block in self._lines(np.float64):
+            for k in range(q):
+                for l in range(k + 1):
+                    images = block @ H[k * p : (k + 1) * p, l * p : (l + 1) * p]
+                    G[rows, k, l] = G[rows, l, k] = np.einsum("ij,ij->i", images, block)
+        return G
 
     def smooth(self, V: Floats) -> Floats:
         V = V.astype(self._scale.dtype, copy=False)
@@ -304,18 +320,6 @@ class _JointPrimal(_Primal):
         off = coef_part.T - basis.expand(along)
         step, intercept_step = super().solve(along.T, intercept_part)
         return (basis.expand(step.T) + off / self._ridge).T, intercept_step
-
-    def leverages(self) -> Floats:
-        p, q = self._width, self._q
-        scaled_inverse = self._triangle.inverse * self._scale
-        H = scaled_inverse.T @ scaled_inverse
-        G = np.empty((self._rows.shape[0], q, q))
-        for rows, block in self._lines(np.float64):
-            for k in range(q):
-                for l in range(k + 1):
-                    images = block @ H[k * p : (k + 1) * p, l * p : (l + 1) * p]
-                    G[rows, k, l] = G[rows, l, k] = np.einsum("ij,ij->i", images, block)
-        return G
 
 
 class _Dual:

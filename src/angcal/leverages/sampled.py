@@ -104,8 +104,9 @@ class SampledHessian:
         self._rows = rows.single()
         self._first_pass = self._rows.passes
         self._n, self._d = rows.shape
-        if D.ndim == 2 and D.shape[1] == 1:
-            D, Q = D[:, 0], Q[:, 0]
+        self._shape = D.shape
+        if D.shape[1:] in ((1,), (1, 1)):
+            D, Q = D.reshape(len(D)), Q.reshape(len(Q))
         self.q = D.shape[1] if D.ndim == 3 else 1
         self.m = D.shape[1] if D.ndim == 2 else 1
         self._D = D
@@ -242,7 +243,7 @@ class SampledHessian:
             steps = self._step_sizes()
             h = put_back(steps, self._D)
             h[found.rows] = found.forms[:, 0] if h.ndim == 1 else found.forms
-            return h
+            return h.reshape(self._shape)
         steps = self.sizes[:, None, None] * found.ratio.reshape(self.q, self.q)
         G = put_back(steps, self._D)
         G[found.rows] = found.forms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from angcal._typing import Floats
+from angcal.notices import warn
 
 NODE_VALUES_AT_ONCE = 1 << 18
 """Function values held at a time (2 MB per temporary array, whatever the number of scores)."""
@@ -198,11 +198,10 @@ def adaptive_expectation(
         total[part], error = refine(local, panels, center[part].size, tolerance)
         remaining = max(remaining, error)
     if remaining > PROMISED_ACCURACY:
-        warnings.warn(
+        warn(
             f"Gaussian smoothing stopped with an estimated error of {remaining:.1e}. "
             "Declare jumps and kinks as breakpoints, or use a function without noise.",
             RuntimeWarning,
-            stacklevel=6,  # the caller of Link.smooth
         )
     return total
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import quantile
+from angcal.curve import tail_floor
 from angcal.links.multiclass import Softmax
 from angcal.losses import index_map
 from angcal.multiclass.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
@@ -223,20 +224,27 @@ def _unknown(
     angle = _family_angles(heads, whitened, found, confidence)
     delivered, choice = _judged(heads, codes, weights, predictor, found)
     if choice.method == "angular":
-        return SeveralCalibration(
-            angle, link, predictor, choice, _left_out(heads, delivered.left_out)
-        )
+        bounded = _bounded(predictor, len(codes))
+        left_out = _left_out(heads, delivered.left_out)
+        return SeveralCalibration(angle, link, bounded, choice, left_out)
     if choice.method == "plain":
         warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
     reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
     angle = replace(angle, reason=reason)
     left_out = _left_out(heads, delivered.left_out)
-    return SeveralCalibration(angle, link, delivered.predictor, choice, left_out)
+    bounded = _bounded(delivered.predictor, len(codes))
+    return SeveralCalibration(angle, link, bounded, choice, left_out)
+
+
+def _bounded(predictor: SeveralPredictor, n_labels: int) -> SeveralPredictor:
+    """The same, its tails within what n labels can know, shared by the unlikely classes."""
+    others = max(predictor.link.n_outputs - 1, 1)
+    return replace(predictor, floor=tail_floor(n_labels) / others)
 
 
 def _left_out(heads: ClassScores, calibrated: Floats) -> LeftOutClasses:
     link = Softmax(len(heads.contrast)) if heads.link is None else heads.link
-    return LeftOutClasses(calibrated, link(heads.honest_scores @ heads.spread.T))
+    return LeftOutClasses(calibrated, link(heads.loo_scores @ heads.spread.T))
 
 
 def _judged(

@@ -123,7 +123,14 @@ def simpler_maps(heads: ClassScores, codes: np.ndarray, weights: Floats) -> list
     if heads.link is not None:
         own = _direct(heads.link, 1.0)
         found.append(
-            candidate("plain", own, heads.link(honest), heads.link(fitted), codes, weights)
+            candidate(
+                "plain",
+                own,
+                heads.link(heads.loo_scores @ heads.spread.T),
+                heads.link(fitted),
+                codes,
+                weights,
+            )
         )
     return found
 

@@ -33,6 +33,8 @@ class ClassScores:
     honest_scores : (n, k) array
         Scores of each row under the fit without it, intercept included, but for what its absence
         does to the count of its class. At `scores` the intercept has seen the row.
+    loo_scores : (n, k) array
+        Scores of each row under the fit without it, intercept included.
     link : SeveralLink or None
         From the heads' raw scores to the base model's own probabilities; None where it has none.
     lift : (k, heads) array
@@ -50,6 +52,7 @@ class ClassScores:
     scores: Floats
     fitted_scores: Floats
     honest_scores: Floats
+    loo_scores: Floats
     link: SeveralLink | None
     lift: Floats
     spread: Floats
@@ -91,6 +94,7 @@ def class_scores(
             scores=found.calibration_scores,
             fitted_scores=found.scores,
             honest_scores=honest[0],
+            loo_scores=found.loo_scores,
             link=Softmax(K),
             lift=lift,
             spread=np.asarray(np.linalg.pinv(lift), dtype=np.float64),
@@ -105,6 +109,7 @@ def class_scores(
         scores=np.column_stack([found.calibration_scores for found in observed]),
         fitted_scores=np.column_stack([found.scores for found in observed]),
         honest_scores=np.column_stack(honest),
+        loo_scores=np.column_stack([found.loo_scores for found in observed]),
         link=OneVsRest(K) if logistic else None,
         lift=np.eye(K),
         spread=np.eye(K),

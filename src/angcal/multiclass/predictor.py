@@ -42,6 +42,9 @@ class SeveralPredictor:
     components : tuple of (weight, length, noise length)
         Where angles are estimated, predictions are averages: means and noise are multiplied by the
         lengths of each component, and weights sum to one.
+    floor : float, default=0
+        Least probability of a class, where the map was estimated from labels: p becomes
+        floor + (1 − K·floor)·p.
 
     See Also
     --------
@@ -60,6 +63,7 @@ class SeveralPredictor:
     noise: Noise
     center: Floats
     components: tuple[tuple[float, float, float], ...] = ((1.0, 1.0, 1.0),)
+    floor: float = 0.0
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -103,7 +107,10 @@ class SeveralPredictor:
         (n, L) array
             Class probabilities.
         """
-        return self.at_means(self.means(scores))
+        return self._floored(self.at_means(self.means(scores)))
+
+    def _floored(self, p: Floats) -> Floats:
+        return p if self.floor == 0 else self.floor + (1.0 - p.shape[1] * self.floor) * p
 
     def at_means(self, means: Floats) -> Floats:
         """The same where M(S − center) + β is known.

@@ -6,7 +6,7 @@ their leave-one-out scores z̃, and
     log-loss = −(1/N) Σ ω_i [y_i log p_i + (1 − y_i) log(1 − p_i)],   p_i = p₍₋ᵢ₎(ũ_i)
 
 Neither curve nor score have seen the label that they are judged by: p₍₋ᵢ₎ has the parameters
-without row i, one Newton step from those with it, and ũ_i is the score that its label has not
+without row i, one Newton step from those with it, and ũ_i is a score that its label has not
 touched (:func:`~angcal.observables.honest_scores`). The full calibration, with its angle and link,
 is left for the penalty that is chosen.
 """
@@ -87,12 +87,15 @@ class LooCurves:
     scores : (n, m) array
         z̃, which curves are fitted to.
     honest : (n, m) array
-        ũ, which they are judged by.
+        Scores that curves are judged by.
+    own : (n, m) array
+        ũ, which the model's own probabilities are judged by.
     labels, weights : (n,) arrays
     """
 
     scores: Floats
     honest: Floats
+    own: Floats
     labels: Floats
     weights: Floats
 
@@ -147,7 +150,7 @@ class LooCurves:
     @property
     def uncalibrated_log_loss(self) -> Floats:
         """Mean loss of the model's own p = 1/(1 + exp(−ũ))."""
-        return self._mean(_losses(expit(self.honest), self.labels))
+        return self._mean(_losses(expit(self.own), self.labels))
 
     def sampling_error(self, scoring: str, observables: list[Observables]) -> Floats:
         """|∂loss/∂log ρ| times the relative error of ρ: what sampled leverages leave open.
@@ -164,7 +167,7 @@ class LooCurves:
 
     def ece(self, calibrated: bool) -> Floats:
         """Expected calibration error under every penalty."""
-        p = self.probabilities if calibrated else expit(self.honest)
+        p = self.probabilities if calibrated else expit(self.own)
         m = p.shape[1]
         # Σ_b (W_b/W)|ȳ_b − p̄_b| = Σ_b |Σ_{i in b} ω_i(y_i − p_i)|/W, all penalties in one sum.
         edges = np.arange(1, ECE_BINS) / ECE_BINS
