@@ -347,3 +347,14 @@ def test_known_covariance_in_fewer_directions_than_classes_ask_for():
     clf = AngularCalibratedClassifier(LogisticRegression(), link=link).fit(X[:200], y[:200])
     best = log_loss(y[200:], clf.estimator_.predict_proba(X[200:]))
     assert log_loss(y[200:], clf.predict_proba(X[200:])) < 1.5 * best
+
+
+def test_one_vs_rest_of_two_classes_is_its_one_head(simulated):
+    y = (simulated.y == 0).astype(int)
+    wrapped, plain = (
+        AngularCalibratedClassifier(model).fit(simulated.X, y)
+        for model in (OneVsRestClassifier(_model()), _model())
+    )
+    np.testing.assert_allclose(
+        wrapped.predict_proba(simulated.X), plain.predict_proba(simulated.X), atol=1e-9
+    )

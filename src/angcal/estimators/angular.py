@@ -250,6 +250,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         warn_if_unlike(opened, rows)
         if not training.on_device:
             self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+            forget(self, "passes_")
         else:
             self.passes_ = fit.rows.passes
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale

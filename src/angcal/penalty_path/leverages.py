@@ -42,10 +42,11 @@ def observe_path(
     """
     (n, k), m = design.shape, len(strengths)
     quick = n * k * k <= plan.BATCH_PRODUCTS and m * n * (k + 1) <= plan.BATCH_ENTRIES
-    dense = isinstance(design.rows, DenseRows) and not isinstance(design.rows, SparseRows)
-    if method != "randomised" and quick and dense:
+    if method != "randomised" and quick and isinstance(design.rows, DenseRows):
         return _observe_batch(design, strengths, solution)
-    if method == "exact":
+    # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
+    rare = isinstance(design.rows, SparseRows) and not plan.samples(n, k, 1)
+    if method == "exact" or (method == "auto" and rare):
         return [_observe_exactly(design, strengths, solution, c) for c in range(m)]
     found: list[Observables] = []
     order = _order(design)

@@ -93,6 +93,8 @@ def read_fits(estimator: Any, X: Matrix, codes: Floats, sample_weight: Floats) -
         As in :func:`read_fitted`.
     """
     K = len(getattr(estimator, "classes_", (0, 1)))
+    if K == 2 and isinstance(estimator, OneVsRestClassifier):
+        (estimator,) = estimator.estimators_
     if K == 2 or is_joint(estimator):
         return [read_fitted(estimator, X, codes, sample_weight)]
     return [
@@ -240,7 +242,7 @@ def point_of(estimator: Any, n_features: int) -> tuple[Floats, float]:
     if coef.shape[0] != 1:
         raise ValueError(
             f"The {type(estimator).__name__} was fitted on {len(estimator.classes_)} classes; "
-            "angcal reads binary classifiers only for now."
+            "as one binary head it cannot be read; read_fits reads its heads one by one."
         )
     row = one_row(coef, "coef_")
     if len(row) != n_features:
