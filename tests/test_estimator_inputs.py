@@ -219,7 +219,7 @@ def test_a_raw_pool_passes_through_the_wrapped_pipeline():
     ).fit(RAW["X"], Y)
     assert_allclose(positive(classifier, RAW["new"]), expected, atol=1e-12)
     assert_allclose(classifier.angle_.cosine, fitted.angle_.cosine, atol=1e-12)
-    assert fitted.angle_.method == "combined"
+    assert fitted.angle_.method == "observable"
 
 
 def test_a_raw_pool_is_routed_through_the_pipeline_in_front():

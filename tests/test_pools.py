@@ -137,7 +137,7 @@ def test_every_kind_of_pool_gives_the_same_classifier(kind, link, tmp_path):
     else:
         make = lambda pool: fitted(pool, link=link)  # noqa: E731
     expected, found = make(rows), make(KINDS[kind](rows, tmp_path))
-    assert found.angle_.method == "observable"
+    assert found.angle_.method == ("observable" if link is None else "combined")
     assert "a pool of 200 rows" in found.angle_.reason or link is not None
     assert_allclose(found.scale_.norm, expected.scale_.norm, rtol=1e-12)
     assert_allclose(found.angle_.cosine, expected.angle_.cosine, atol=1e-6)
