@@ -7,8 +7,8 @@ To bring your own loss, subclass :class:`Loss` and write three methods. Nothing 
 for: the solver, the observables and the angle only ever call ``value``, ``gradient`` and
 ``hessian``.
 
-:class:`Multinomial` is the logistic loss of K > 2 classes: it takes q = K − 1 scores for each row,
-its gradient has the shape (n, q) and its Hessian (n, q, q).
+:class:`Multinomial` is the logistic loss of K > 2 classes: it takes one score for each of them, and
+its gradient and the curvatures of its classes have the shape (n, K).
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import helmert
 from scipy.special import erfcx, expit, log_ndtr, logsumexp, softmax
 
 from angcal._typing import Floats
+from angcal.arrays import on_host, placed_like
+
+SMALLEST_REST = 1e-3
+"""What is left of a row's curvature at least: a row that determines its own fit says nothing."""
 
 
 class Loss(ABC):
@@ -157,7 +159,7 @@ class BlockLoss(Loss):
 
     def totals(self, D: Any, xp: Any) -> Floats:
         """Σ_i of the diagonal of D_i, one for each column of U."""
-        return np.asarray(_host(xp.sum(D, axis=0)))
+        return np.asarray(on_host(xp.sum(D, axis=0)))
 
     def taken(self, D: Any, kept: np.ndarray, take: Callable[[Any, np.ndarray], Any]) -> Any:
         """D of some problems."""
@@ -166,10 +168,6 @@ class BlockLoss(Loss):
     def converted(self, D: Any, rows: Any) -> Any:
         """D in the precision of some rows."""
         return D.astype(rows.dtype) if rows.xp is np else D
-
-
-def _host(values: Any) -> Floats:
-    return np.asarray(values.cpu() if hasattr(values, "cpu") else values, dtype=np.float64)
 
 
 def signed(labels: Floats) -> Floats:
@@ -215,33 +213,18 @@ class Logistic(BlockLoss):
         return np.array([np.log(share / (1.0 - share))])
 
 
-def contrasts(n_classes: int) -> Floats:
-    """A: (K, K − 1) with orthonormal columns that sum to zero; (−½, ½)ᵀ for two classes."""
-    if n_classes == 2:
-        return np.array([[-0.5], [0.5]])
-    return np.ascontiguousarray(helmert(n_classes).T)
-
-
-def index_map(contrast: Floats) -> Floats:
-    """A⁺, the map from class logits to the directions that a softmax can see."""
-    return np.asarray(np.linalg.pinv(contrast), dtype=np.float64)
-
-
-def softmax_curvatures(p: Floats, contrast: Floats) -> Floats:
-    """Aᵀ(diag p_i − p_i p_iᵀ)A for every row of p, (n, q, q)."""
-    mean = p @ contrast
-    second = np.einsum("nk,ka,kb->nab", p, contrast, contrast, optimize=True)
-    return second - mean[:, :, None] * mean[:, None, :]
-
-
 @dataclass(frozen=True)
 class Multinomial(BlockLoss):
-    r"""ℓ_y(v) = log Σ_k exp((Av)_k) − (Av)_y, v ∈ R^q the scores that a softmax can see.
+    r"""ℓ_y(u) = log Σ_k exp(u_k) − u_y, one score u_k for each of K classes.
 
-    A constant added to all logits changes nothing, so K classes have q = K − 1 directions: A is an
-    orthonormal basis of the contrasts. The ridge penalty of class weights W is that of V = AᵀW,
-    because a penalized Ŵ has rows that sum to zero. For two classes scikit-learn fits the
-    difference of the logits: A = (−½, ½)ᵀ, and ℓ is the logistic loss.
+    Its curvature D = diag(p) − ppᵀ couples the classes. Products with D are taken as they are.
+    Where leverages are asked for, each class is a problem of its own, whose curvature is the part
+    of D that belongs to it: on scores that sum to zero, as those of a ridge penalty do, that is
+
+        w_k = K/(K − 1)·p_k(1 − p_k)
+
+    which is D itself for two classes, and where all classes are equally likely. See
+    :meth:`effective_curvatures` for what rows that are sure of some classes change.
 
     Parameters
     ----------
@@ -250,82 +233,122 @@ class Multinomial(BlockLoss):
 
     See Also
     --------
-    Logistic : The same for two classes.
+    Logistic : The same for two classes, by the difference of their scores.
 
     Examples
     --------
     >>> import numpy as np
-    >>> Multinomial(3).gradient(np.zeros((1, 2)), np.array([0])).shape
-    (1, 2)
+    >>> Multinomial(3).gradient(np.zeros((1, 3)), np.array([0])).round(2)
+    array([[-0.67,  0.33,  0.33]])
     """
 
     n_classes: int
 
     @property
     def n_scores(self) -> int:
-        return self.n_classes - 1
-
-    @cached_property
-    def contrast(self) -> Floats:
-        """A, (K, q)."""
-        return contrasts(self.n_classes)
+        return self.n_classes
 
     def probabilities(self, scores: Floats) -> Floats:
-        """softmax(A v_i), (n, K)."""
-        return softmax(scores @ self.contrast.T, axis=1)
+        """softmax(u_i), (n, K)."""
+        return softmax(scores, axis=1)
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
-        logits = scores @ self.contrast.T
-        return logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels.astype(np.intp)]
+        own = scores[np.arange(len(labels)), labels.astype(np.intp)]
+        return logsumexp(scores, axis=1) - own
 
     def gradient(self, scores: Floats, labels: Floats) -> Floats:
         missed = self.probabilities(scores)
         missed[np.arange(len(labels)), labels.astype(np.intp)] -= 1.0
-        return missed @ self.contrast
+        return missed
 
     def hessian(self, scores: Floats, labels: Floats) -> Floats:
-        return softmax_curvatures(self.probabilities(scores), self.contrast)
+        p = self.probabilities(scores)
+        return self._on_contrasts * p * (1.0 - p)
+
+    @property
+    def _on_contrasts(self) -> float:
+        """K/(K − 1): what is seen of a diagonal by scores that sum to zero."""
+        return self.n_classes / (self.n_classes - 1.0)
+
+    def effective_curvatures(self, scores: Floats, weights: Floats, steps: Floats) -> Floats:
+        r"""Curvatures of K separate problems that lean on the rows as the joint one does, (n, K).
+
+        With Γ_i = diag(γ_ik) the leverage of row i in the fit without it, the row holds back the
+        joint fit by D_i(I + Γ_iD_i)⁻¹. As D = diag(p) on directions that sum to zero, that is
+
+            E_i = B_i − B_i11ᵀB_i/(1ᵀB_i1),   B_i = (diag(1/ω_ip_i) + Γ_i)⁻¹
+
+        and w̃_ik is the number with w̃/(1 + γw̃) = K/(K − 1)·E_kk. Two classes change nothing.
+
+        Parameters
+        ----------
+        scores, steps : (n, K) arrays
+            u and γ.
+        weights : (n,) array
+            ω.
+        """
+        own = weights[:, None] * self.probabilities(scores)
+        B = own / (1.0 + own * steps)
+        share = B / np.maximum(B.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        E = self._on_contrasts * B * (1.0 - share)
+        return E / np.maximum(1.0 - steps * E, SMALLEST_REST)
 
     def margins(self, scores: Floats, labels: Floats) -> Floats:
-        logits = scores @ self.contrast.T
-        each, codes = np.arange(len(labels)), labels.astype(np.intp)
-        own = logits[each, codes].copy()
-        logits[each, codes] = -np.inf
-        return own - logits.max(axis=1)
+        others, each, codes = scores.copy(), np.arange(len(labels)), labels.astype(np.intp)
+        own = others[each, codes].copy()
+        others[each, codes] = -np.inf
+        return own - others.max(axis=1)
 
-    def _logits(self, U: Any) -> Floats:
+    # -- many problems at once, on any device ----------------------------------------------------
+
+    def _by_class(self, U: Any) -> Any:
         """(n, K, m)."""
-        return np.einsum("nqm,kq->nkm", U.reshape(len(U), self.n_scores, -1), self.contrast)
+        return U.reshape(U.shape[0], self.n_classes, -1)
+
+    def _own(self, labels: Any, xp: Any) -> Any:
+        """(n, K, 1), 1 for each row's own class."""
+        codes = np.asarray(on_host(labels)[:, 0], dtype=np.intp)
+        own = np.zeros((len(codes), self.n_classes, 1))
+        own[np.arange(len(codes)), codes] = 1.0
+        return own if xp is np else placed_like(own, labels)
 
     def values(self, U: Any, labels: Any, xp: Any) -> Any:
-        logits = self._logits(U)
-        own = logits[np.arange(len(U)), labels[:, 0].astype(np.intp)]
-        return logsumexp(logits, axis=1) - own
+        u = self._by_class(U)
+        highest = xp.max(u, axis=1, keepdims=True)
+        total = xp.log(xp.sum(xp.exp(u - highest), axis=1)) + highest[:, 0, :]
+        return total - xp.sum(self._own(labels, xp) * u, axis=1)
 
     def terms(self, U: Any, labels: Any, xp: Any) -> tuple[Any, Any]:
-        A, p = self.contrast, softmax(self._logits(U), axis=1)
-        mean = np.einsum("nkm,ka->nam", p, A)
-        second = np.einsum("nkm,ka,kb->nabm", p, A, A, optimize=True)
-        D = second - mean[:, :, None] * mean[:, None]
-        p[np.arange(len(U)), labels[:, 0].astype(np.intp)] -= 1.0
-        return np.einsum("nkm,ka->nam", p, A).reshape(U.shape), D
+        u = self._by_class(U)
+        p = xp.exp(u - xp.max(u, axis=1, keepdims=True))
+        p = p / xp.sum(p, axis=1, keepdims=True)
+        return (p - self._own(labels, xp)).reshape(U.shape), (p, p)
 
     def constant_scores(self, labels: Floats, weights: Floats) -> Floats:
         counts = np.bincount(labels.astype(np.intp), weights, minlength=self.n_classes)
-        return self.contrast.T @ np.log(np.maximum(counts, np.finfo(float).tiny))
+        logs = np.log(np.maximum(counts, np.finfo(float).tiny))
+        return logs - logs.mean()
 
     def weighted(self, D: Any, weights: Any) -> Any:
-        return weights[:, :, None, None] * D
+        return D[0], weights[:, :, None] * D[1]
 
     def weigh(self, D: Any, images: Any) -> Any:
-        parts = images.reshape(len(images), self.n_scores, -1)
-        return np.einsum("nabm,nbm->nam", D, parts).reshape(images.shape)
+        """ω(p∘v − p(pᵀv))."""
+        p, weighted = D
+        v = self._by_class(images)
+        return (weighted * (v - (p * v).sum(1)[:, None, :])).reshape(images.shape)
 
     def totals(self, D: Any, xp: Any) -> Floats:
-        return np.einsum("naam->am", D).ravel().astype(np.float64)
+        p, weighted = D
+        return np.asarray(on_host(xp.sum(weighted * (1.0 - p), axis=0))).ravel()
 
     def taken(self, D: Any, kept: np.ndarray, take: Callable[[Any, np.ndarray], Any]) -> Any:
-        return D[..., kept]
+        p, weighted = (take(part.reshape(part.shape[0], -1), kept) for part in D)
+        return self._by_class(p), self._by_class(weighted)
+
+    def converted(self, D: Any, rows: Any) -> Any:
+        p, weighted = D
+        return super().converted(p, rows), super().converted(weighted, rows)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ h_i = x_iᵀĤ_ww x_i + 1/(ΣD + Nq₀), so the push is removed by
 
     z̃_i = u_i − (h_i − 1/(ΣD + Nq₀)) / (1 − h_i D_i) · ψ_i
 
-With q scores, h_i, D_i and γ_i are q × q blocks and every quotient A/B is A·B⁻¹
-(:mod:`angcal.leverages.blocks`). This module is the only home of these formulas.
+With one score for each of K classes, every class has its own h_i, D_i and γ_i, and D_i is what of
+the joint curvature belongs to it (:meth:`angcal.losses.Multinomial.effective_curvatures`). This
+module is the only home of these formulas.
 """
 
 from __future__ import annotations
@@ -33,35 +34,35 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.leverages import blocks
-from angcal.leverages.blocks import remaining_curvature
-from angcal.losses import Logistic, Multinomial, index_map
+from angcal.leverages import Leverages
+from angcal.leverages.steps import left_out, remaining_curvature
+from angcal.losses import Logistic, Multinomial
 from angcal.problem import LinearFit
 
 
 @dataclass(frozen=True, eq=False)
 class Observables:
-    """What one fit reveals about itself; arrays (n,) for one score, with q after n for q scores.
+    """What one fit reveals about itself; arrays (n,) for one score, (n, K) for one of each class.
 
     Attributes
     ----------
-    scores : (n,) or (n, q) array
+    scores : (n,) or (n, K) array
         u = Xŵ + b̂.
-    linear_scores : (n,) or (n, q) array
+    linear_scores : (n,) or (n, K) array
         Xŵ, without the intercept: the quantity that enters the observable angle.
-    residuals : (n,) or (n, q) array
+    residuals : (n,) or (n, K) array
         ψ.
-    curvatures, leverages : (n,) or (n, q, q) arrays
+    curvatures, leverages : (n,) or (n, K) arrays
         D and h.
     n_features : int
         d.
     has_intercept : bool
         Whether the fit has one.
-    intercept_leverage : float or (q, q) array
+    intercept_leverage : float or (K,) array
         (ΣD + Nq₀)⁻¹, the part of each h_i that belongs to the intercept; 0 without one.
     coupling : (n,) array or None
         c_i = Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², how strongly the leave-one-out scores of other rows lean
-        on row i. It makes their errors dependent, and intervals wider. None for q > 1 scores.
+        on row i. It makes their errors dependent, and intervals wider. None for K > 2 classes.
     side : {"primal", "dual", "randomised"}
         Which side of the Hessian was factorized, or that none was.
     step_error : float
@@ -103,20 +104,20 @@ class Observables:
 
     @cached_property
     def leverage_shares(self) -> Floats:
-        """Tr h_iD_i: each row's share of the degrees of freedom."""
-        return blocks.traces(blocks.products(self.leverages, self.curvatures))
+        """h_iD_i: each row's share of the degrees of freedom, summed over classes."""
+        shares = self.leverages * self.curvatures
+        # K scores that sum to zero are K − 1.
+        return shares if shares.ndim == 1 else shares.sum(axis=1) * (1.0 - 1.0 / shares.shape[1])
 
     @cached_property
     def degrees_of_freedom(self) -> float:
-        """df = Tr(XĤXᵀD) = Σ Tr h_i D_i."""
+        """df = Tr(XĤXᵀD) = Σ h_i D_i."""
         return float(self.leverage_shares.sum())
 
     @cached_property
     def v(self) -> float:
-        """v̂ = (1/n) Σ Tr(D_i − D_i h_i D_i): the mean slope of −ψ in the leave-one-out score."""
-        shares = blocks.products(self.curvatures, self.leverages)
-        own = blocks.products(shares, self.curvatures)
-        return float(np.mean(blocks.traces(self.curvatures - own)))
+        """v̂ = (1/n) Σ (D_i − h_i D_i²): the mean slope of −ψ in the leave-one-out score."""
+        return float(np.mean(self.curvatures - self.leverages * self.curvatures**2))
 
     @property
     def gamma(self) -> float:
@@ -126,7 +127,7 @@ class Observables:
         its limit.
         """
         if self.v == 0:
-            return float(np.mean(blocks.traces(self.leverages)))
+            return float(np.mean(self.leverages))
         return self.degrees_of_freedom / (self.n_samples * self.v)
 
     @cached_property
@@ -137,33 +138,29 @@ class Observables:
     @cached_property
     def loo_steps(self) -> Floats:
         """γ_i = h_i/(1 − h_i D_i) = x_iᵀĤ₍₋ᵢ₎x_i."""
-        return blocks.left_out(self.leverages, self.curvatures)
+        return left_out(self.leverages, self.curvatures)
 
     @cached_property
     def loo_scores(self) -> Floats:
         """ũ_i = u_i − γ_i ψ_i ≈ x_iᵀŵ₍₋ᵢ₎ + b̂₍₋ᵢ₎."""
-        return self.scores - blocks.apply(self.loo_steps, self.residuals)
+        return self.scores - self.loo_steps * self.residuals
 
     @cached_property
     def slope_steps(self) -> Floats:
         """(h_i − (ΣD + Nq₀)⁻¹)/(1 − h_i D_i): γ_i without the intercept's share."""
-        slope_leverages = self.leverages - self.intercept_leverage
-        if slope_leverages.ndim == 1:
-            slope_leverages = np.maximum(slope_leverages, 0.0)
-        rest = remaining_curvature(self.leverages, self.curvatures)
-        return blocks.right_divide(slope_leverages, rest)
+        slope_leverages = np.maximum(self.leverages - self.intercept_leverage, 0.0)
+        return slope_leverages / remaining_curvature(self.leverages, self.curvatures)
 
     @cached_property
     def calibration_scores(self) -> Floats:
         """z̃_i: score of row i under weights that have not seen it, at the fitted intercept."""
-        return self.scores - blocks.apply(self.slope_steps, self.residuals)
+        return self.scores - self.slope_steps * self.residuals
 
     @cached_property
     def unevenness(self) -> float:
         """sd(γ_i)/mean(γ_i): how far the design is from the theory's equal rows."""
-        sizes = blocks.traces(self.loo_steps)
-        mean = float(np.mean(sizes))
-        return float(np.std(sizes)) / mean if mean > 0 else 0.0
+        mean = float(np.mean(self.loo_steps))
+        return float(np.std(self.loo_steps)) / mean if mean > 0 else 0.0
 
 
 def observe(fit: LinearFit) -> Observables:
@@ -182,42 +179,33 @@ def observe(fit: LinearFit) -> Observables:
     >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
     True
     """
-    hessian = fit.hessian
-    leverages = hessian.leverages()
-    coupling = hessian.coupling(leverages, remaining_curvature(leverages, fit.curvatures))
-    return observables_from(
-        fit,
-        leverages,
-        coupling,
-        side=hessian.side,
-        step_error=hessian.relative_error,
-        remark=hessian.remark,
-    )
+    found, curvatures = fit.leverages(), fit.curvatures
+    if isinstance(fit.loss, Multinomial):
+        # One round will do: a second moves the scores by less than a thousandth.
+        steps = left_out(found.values, curvatures)
+        curvatures = fit.loss.effective_curvatures(fit.scores, fit.weights, steps)
+        found = fit.leverages(curvatures)
+    return observables_from(fit, found, curvatures)
 
 
 def observables_from(
-    fit: LinearFit,
-    leverages: Floats,
-    coupling: Any,
-    *,
-    side: str,
-    step_error: float = 0.0,
-    remark: str = "",
+    fit: LinearFit, found: Leverages, curvatures: Floats | None = None
 ) -> Observables:
-    """Observables of a fit whose leverages are at hand."""
+    """Observables of a fit whose leverages are at hand, under its own curvatures or given ones."""
+    D = fit.curvatures if curvatures is None else curvatures
     return Observables(
         scores=fit.scores,
         linear_scores=fit.scores - fit.intercept,
         residuals=fit.residuals,
-        curvatures=fit.curvatures,
-        leverages=leverages,
-        coupling=coupling,
-        intercept_leverage=_intercept_leverage(fit),
+        curvatures=D,
+        leverages=found.values,
+        coupling=found.coupling,
+        intercept_leverage=_intercept_leverage(fit, D),
         n_features=fit.shape[1],
         has_intercept=fit.fit_intercept,
-        side=side,
-        step_error=step_error,
-        remark=remark,
+        side=found.side,
+        step_error=float(np.max(found.step_error)),
+        remark=found.remark,
     )
 
 
@@ -234,9 +222,7 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     if isinstance(fit.loss, Logistic):
         return observables.loo_scores + count_shifts(codes, fit.weights, 2) @ [-1.0, 1.0]
     if isinstance(fit.loss, Multinomial):
-        K = fit.loss.n_classes
-        shifts = count_shifts(codes, fit.weights, K) @ index_map(fit.loss.contrast).T
-        return observables.loo_scores + shifts
+        return observables.loo_scores + count_shifts(codes, fit.weights, fit.loss.n_classes)
     return observables.calibration_scores
 
 
@@ -253,11 +239,9 @@ def count_shifts(codes: np.ndarray, weights: Floats, n_classes: int) -> Floats:
     return shifts
 
 
-def _intercept_leverage(fit: LinearFit) -> Any:
-    total = fit.curvatures.sum(axis=0)
-    if total.ndim == 2:
-        total = total + fit.total_weight * fit.intercept_strength * np.eye(len(total))
-        inverse = np.linalg.pinv(total, hermitian=True)
-        return inverse if fit.fit_intercept else np.zeros_like(inverse)
-    total = float(total) + fit.total_weight * fit.intercept_strength
-    return 1.0 / total if fit.fit_intercept and total > 0 else 0.0
+def _intercept_leverage(fit: LinearFit, curvatures: Floats) -> Any:
+    total = curvatures.sum(axis=0) + fit.total_weight * fit.intercept_strength
+    if not fit.fit_intercept:
+        return 0.0 * total
+    inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    return inverse if inverse.ndim else float(inverse)

@@ -6,8 +6,6 @@ it. Times were taken on two cores with 16 GB (``make bench``, docs/speed.md).
 
 from __future__ import annotations
 
-import numpy as np
-
 # -- blocks of rows --------------------------------------------------------------------------
 
 BLOCK_ENTRIES = 2_000_000
@@ -41,14 +39,12 @@ SMALLEST_SAMPLED_SIDE, SMALLEST_SIDE_OF_MANY, MANY_ENTRIES = 600, 300, 5_000_000
 the other side is long."""
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
-LARGEST_JOINT_SIDE, LARGEST_JOINT_FALLBACK = 2_600, 12_000
-"""The same two for q > 1 scores, whose Hessian has the side q·(min(n, d) + 1)."""
 SMALLEST_SINGLE_SIDE = 128
 """Below this side a factorization in double precision takes next to no time."""
 BATCH_ENTRIES, BATCH_PRODUCTS = 4_000_000, 8_000_000
-"""Entries (m·n·k) and products (n·k²) up to which all fits of a path are inverted in one batch."""
-PENALTIES_AT_ONCE = 4
-"""Fits of a path that share one iteration: strong penalties should not wait for weak ones."""
+"""Entries (m·n·k) of a batch of small inverses, and products (n·k²) up to which they are small."""
+PROBLEMS_AT_ONCE = 4
+"""Problems that share one iteration: strong penalties should not wait for weak ones."""
 LARGEST_RESTING_SIDE = 1000
 """Factorizations up to this side are as fast with one thread as with several."""
 
@@ -59,13 +55,11 @@ LARGEST_OWN_SHARE = 0.05
 COLUMNS, MANY_COLUMNS, LARGE_DESIGN = 12, 16, 1_000_000
 """Right-hand sides at a time: so few cost hardly more than one, and a large X, which comes from
 memory, is read for some more at the same price."""
-ROWS_PER_PENALTY = 7
-"""With the farthest row and four penalties at once these are 32 columns, which products like."""
-JOINT_COLUMNS = 72
-"""The same for q > 1 scores, where each row has q of them."""
+ROWS_PER_PROBLEM = 7
+"""With the farthest row and four problems at once these are 32 columns, which products like."""
 SIGN_PROBES, CANDIDATES = 2, 4096
-FEWEST_ROWS, FEWEST_JOINT_ROWS, MOST_JOINT_ROWS, MOST_ROWS = 4, 6, 16, 64
-"""Sampled rows: the fewest, for one score and for several, and the most."""
+FEWEST_ROWS, MOST_ROWS = 4, 64
+"""Sampled rows."""
 STEP_TOLERANCE = 0.6
 """γ may be off by this share over √n: that moves the curve by less than half of its error, which
 makes the answer worse by less than a tenth of a standard error."""
@@ -73,7 +67,7 @@ FORM_TOLERANCE, GRADIENT_TOLERANCE = 7e-3, 5e-3
 """Shares of a quadratic form that conjugate gradients may leave, for a row and for the gradient."""
 UNFINISHED = 2e-3
 """What is left of a form's error after its rest was extrapolated, about."""
-LARGEST_SCATTER, LARGEST_JOINT_SCATTER = 0.15, 0.3
+LARGEST_SCATTER = 0.15
 """Rows whose γ_i/q_i scatter by more than this are not predicted by their sizes."""
 FARTHEST_SCATTERS = 4.0
 """How many times that scatter the row of the largest size may be off."""
@@ -89,35 +83,26 @@ STILL_SHARE = 1e-9
 """Columns with moments below this share of the largest vary by rounding only."""
 
 
-def samples(n: int, d: int, q: int) -> bool:
-    """Whether leverages of so many rows, columns and scores are sampled rather than factorized."""
-    if q > 1:
-        return q * (min(n, d) + 1) > LARGEST_JOINT_SIDE
+def samples(n: int, d: int) -> bool:
+    """Whether leverages of so many rows and columns are sampled rather than factorized."""
     side = SMALLEST_SIDE_OF_MANY if n * d >= MANY_ENTRIES else SMALLEST_SAMPLED_SIDE
     return min(n, d) >= side
 
 
-def largest_factorized_side(q: int) -> int:
-    """The side beyond which a factorization is not begun unasked."""
-    return LARGEST_FACTORIZED_SIDE if q == 1 else LARGEST_JOINT_FALLBACK
-
-
-def rows_at_first(n: int, d: int, q: int, m: int = 1) -> int:
-    """Rows of the first round of sampling, for q scores or for m penalties at once."""
+def rows_at_first(n: int, d: int, m: int = 1) -> int:
+    """Rows of the first round of sampling, for m problems at once."""
     if m > 1:
-        return ROWS_PER_PENALTY
-    if q > 1:
-        return int(np.clip(JOINT_COLUMNS // q, FEWEST_JOINT_ROWS, MOST_JOINT_ROWS))
+        return ROWS_PER_PROBLEM
     # Places are kept for the farthest row, the gradient and the probes of a trace, so that the
     # rows do not depend on whether there is a gradient.
-    return rows_at_once(n, d, q) - 2 - (SIGN_PROBES if n > d else 0)
+    return rows_at_once(n, d) - 2 - (SIGN_PROBES if n > d else 0)
 
 
-def rows_at_once(n: int, d: int, q: int) -> int:
+def rows_at_once(n: int, d: int) -> int:
     """Rows of each further round."""
     return MANY_COLUMNS if n * d > LARGE_DESIGN else COLUMNS
 
 
-def most_rows(n: int, q: int) -> int:
+def most_rows(n: int) -> int:
     """Rows after which sampling ends, however uncertain it still is."""
-    return min(MOST_ROWS, n // 2) if q == 1 else 0
+    return min(MOST_ROWS, n // 2)

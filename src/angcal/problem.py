@@ -4,7 +4,7 @@ The objective, with sample weights ω_i and N = Σ ω_i, is the one of :mod:`ang
 
     J(w, b) = (1/N) Σ_i ω_i ℓ_{y_i}(x_iᵀw + b) + g(w) + ½ q₀ ‖b‖²
 
-with one score u_i = x_iᵀw + b for two classes, and q = K − 1 of them for K (w is then a (q, d)
+with one score u_i = x_iᵀw + b for two classes, and one for each of K > 2 (w is then a (K, d)
 matrix). A :class:`LinearFit` is a point (ŵ, b̂) together with the problem it is meant to solve. It
 may come from :func:`angcal.solvers.minimize` or be read off a model that was trained elsewhere.
 """
@@ -17,11 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.leverages import HessianOrFallback, PenalizedHessian, factorize
-from angcal.losses import Loss
-from angcal.penalties import NoPenalty, Penalty
-from angcal.rows import Rows, as_rows
+from angcal.leverages import (
+    HessianOrFallback,
+    Leverages,
+    PenalizedHessian,
+    factorize,
+    many_leverages,
+)
+from angcal.leverages.steps import remaining_curvature
+from angcal.losses import Loss, Multinomial
+from angcal.penalties import NoPenalty, Penalty, Ridge
+from angcal.rows import Rows, as_rows, rotate
+from angcal.solvers.newton_cg import NewtonCG, Solution
 
 
 class SeparableDataError(ValueError):
@@ -36,12 +45,12 @@ class LinearFit:
     ----------
     X : (n, d) array, sparse matrix, tensor or Rows
     labels : (n,) array
-        Of 0.0 and 1.0, or the classes' codes for q > 1 scores.
+        Of 0.0 and 1.0, or the codes of K > 2 classes.
     weights : (n,) array
         Positive sample weights ω; class weights are folded in.
-    coef : (d,) or (q, d) array
+    coef : (d,) or (K, d) array
         ŵ.
-    intercept : float or (q,) array
+    intercept : float or (K,) array
         b̂.
     loss, penalty : the problem
     fit_intercept : bool
@@ -51,7 +60,7 @@ class LinearFit:
         Solver iterations that led to this point; 0 for one that was given.
     hessian_method : {"exact", "randomised", "auto"}
         How the Hessian is inverted; see `angcal.leverages.factorize`.
-    known_scores : (n,) or (n, q) array, optional
+    known_scores : (n,) or (n, K) array, optional
         u, where whoever fitted it has them at hand.
     """
 
@@ -111,7 +120,7 @@ class LinearFit:
 
     @cached_property
     def curvatures(self) -> Floats:
-        """D_i = ω_i ℓ''(u_i): a number, or a q × q block."""
+        """D_i = ω_i ℓ''(u_i): a number, or one for each class."""
         return self.per_row(self.loss.hessian(self.scores, self.labels))
 
     @property
@@ -144,33 +153,88 @@ class LinearFit:
 
     @cached_property
     def hessian(self) -> PenalizedHessian | HessianOrFallback:
-        """Σ D_i ⊗ x̃x̃ᵀ + N∇²g, factorized on the smaller side and restricted to the active set."""
+        """X̃ᵀDX̃ + N∇²g of one score, factorized on the smaller side, on the active set."""
+        return self._factorized(self.curvatures, self.coef)
+
+    def _factorized(
+        self, curvatures: Floats, coef: Floats, method: str | None = None
+    ) -> PenalizedHessian | HessianOrFallback:
         N = self.total_weight
         return factorize(
             self.X,
-            self.curvatures,
-            N * np.asarray(self.penalty.curvature(self.coef)),
+            curvatures,
+            N * np.asarray(self.penalty.curvature(coef)),
             fit_intercept=self.fit_intercept,
             intercept_curvature=N * self.intercept_strength,
-            active=self.penalty.active(self.coef),
-            method=self.hessian_method,
+            active=self.penalty.active(coef),
+            method=self.hessian_method if method is None else method,
         )
+
+    def leverages(self, curvatures: Floats | None = None) -> Leverages:
+        """h_i, and for one score their coupling, under given curvatures or the fit's own.
+
+        With K scores each class is a problem of its own (:class:`~angcal.losses.Multinomial`).
+        """
+        D = self.curvatures if curvatures is None else curvatures
+        if D.ndim == 1:
+            hessian = self.hessian if curvatures is None else self._factorized(D, self.coef)
+            h = hessian.leverages()
+            coupling = hessian.coupling(h, remaining_curvature(h, D))
+            return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
+        if self._shares_design:
+            strengths = np.full(D.shape[1], self.total_weight * self.penalty.strength)
+            # Rows near the border of a class reach farther than others of their size, so that
+            # sampling takes more of them than a factorization of moderate side is worth.
+            short = self.hessian_method == "auto" and not plan.samples(*self._design.shape)
+            method = "exact" if short else self.hessian_method
+            return many_leverages(self._design, D, strengths, method=method, with_coupling=False)
+        parts = [
+            self._factorized(np.ascontiguousarray(D[:, k]), coef, "exact").leverages()
+            for k, coef in enumerate(self.coef)
+        ]
+        return Leverages(np.column_stack(parts), None, "primal")
+
+    @property
+    def _shares_design(self) -> bool:
+        """Whether all classes have one ridge penalty, which sees inner products of rows alone."""
+        ridge = isinstance(self.penalty, Ridge) and np.ndim(self.penalty.strength) == 0
+        return ridge and self.penalty.strength > 0 and self.intercept_strength == 0
+
+    @cached_property
+    def _design(self) -> Rows:
+        """Rows in few columns, for all classes."""
+        if isinstance(self.X, Rows):
+            return self.X
+        return rotate(self.X, self.weights, self.fit_intercept)
 
     def newton_step(self) -> tuple[Floats, Any]:
         """−Ĥ·N·∇J: where the quadratic model of J puts the optimum, relative to here.
 
-        With an ℓ₁ part, coordinates that should leave zero take a gradient step.
+        With an ℓ₁ part, coordinates that should leave zero take a gradient step. With K scores each
+        class takes its own step.
         """
+        if self.coef.ndim == 1:
+            return self._newton_step(self.hessian, *self.kkt_residual, self.coef, self.curvatures)
         gradient, intercept = self.kkt_residual
+        steps = []
+        for k, coef in enumerate(self.coef):
+            D = np.ascontiguousarray(self.curvatures[:, k])
+            hessian = self._factorized(D, coef, "exact")
+            steps.append(self._newton_step(hessian, gradient[k], intercept[k], coef, D))
+        return np.array([step for step, _ in steps]), np.array([last for _, last in steps])
+
+    def _newton_step(
+        self, hessian: Any, gradient: Floats, intercept: Any, coef: Floats, curvatures: Floats
+    ) -> tuple[Floats, Any]:
         N = self.total_weight
-        step, intercept_step = self.hessian.solve(-N * gradient, -N * intercept)
+        step, intercept_step = hessian.solve(-N * gradient, -N * intercept)
         if self.penalty.l1 > 0:
-            entering = (self.coef == 0) & (gradient != 0)
+            entering = (coef == 0) & (gradient != 0)
             if entering.any():
                 X = self.X[:, entering]
                 squares = X.multiply(X) if hasattr(X, "multiply") else X * X
-                curvature = np.asarray(squares.T @ self.curvatures).ravel() / N
-                curvature = curvature + np.ravel(self.penalty.curvature(self.coef)).max()
+                curvature = np.asarray(squares.T @ curvatures).ravel() / N
+                curvature = curvature + np.ravel(self.penalty.curvature(coef)).max()
                 step[entering] = -gradient[entering] / np.maximum(curvature, 1e-12)
         return step, intercept_step
 
@@ -181,10 +245,21 @@ class LinearFit:
         A share of the scores' own spread, so it reads the same for every loss, scaling and
         penalty. Zero at the optimum.
         """
+        if isinstance(self.loss, Multinomial) and self._shares_design:
+            return self._joint_distance
         shift = self.image(*self.newton_step())
         spread = float(np.sqrt(np.sum(np.var(self.scores, axis=0))))
         rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
         return 0.0 if rms == 0 else rms / max(spread, np.finfo(float).tiny)
+
+    @property
+    def _joint_distance(self) -> float:
+        """The same by conjugate gradients, which see how the classes are coupled."""
+        strengths = np.array([self.total_weight * self.penalty.strength])
+        solver = NewtonCG(self.rows, self.labels, self.weights, strengths, self.loss)
+        done = np.ones(1, dtype=bool)
+        here = Solution(self.coef.T, self.intercept, self.scores, done, np.zeros(1), 0, 0)
+        return float(solver.distances(here)[0])
 
     def moved_to(self, coef: Floats, intercept: Any, iterations: int = 0) -> LinearFit:
         """The same problem at another point."""

@@ -31,7 +31,7 @@ from angcal.estimators.options import (
 from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.links.multiclass import SeveralLink
-from angcal.multiclass import calibrate_several, class_scores
+from angcal.multiclass import calibrate_classes, class_scores
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import unwrap
@@ -263,11 +263,11 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
     ) -> AngularCalibratedClassifier:
         """(C), (D) Angles, link and map of several scores."""
         codes = training.codes.astype(np.intp)
-        scores = class_scores(unwrap(self.estimator_)[1], fits, observed, codes)
+        scores = class_scores(fits, observed)
         softmax = resolved_softmax(self.link, training.n_classes)
-        result = calibrate_several(scores, codes, training.weights, softmax, self.confidence)
+        result = calibrate_classes(scores, codes, training.weights, softmax, self.confidence)
         self.coef_, self.intercept_ = scores.coef, scores.intercept
-        self.angle_, self.link_, self.curve_ = result.angle, result.link, result.predictor
+        self.angle_, self.link_, self.curve_ = result.angle, result.link, result.map
         self.calibration_, self._left_out = result.choice, result.left_out
         forget(self, "scale_")
         return self

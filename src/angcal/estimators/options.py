@@ -82,12 +82,9 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             f"link={type(link).__name__}(...) is for three or more classes, and y has "
             "two; use Logit(scale, offset) or leave it None."
         )
-    given = {
-        "covariance": estimator.covariance,
-        "pool": pool,
-        "sign_holdout": estimator.sign_holdout,
-    }
-    fixed = {"angle": estimator.angle, "polish": estimator.polish}
+    names = ("covariance", "sign_holdout")
+    given = {"pool": pool, **{name: getattr(estimator, name, None) for name in names}}
+    fixed = {"angle": estimator.angle}
     if K > 2:
         resolved_softmax(link, K)
         _refuse(given, f"is for two classes, and y has {K}; leave it None.")
@@ -95,7 +92,7 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             raise ValueError(
                 f"angle={estimator.angle!r} is for two classes, and y has {K}; use 'auto' or 'loo'."
             )
-        if estimator.polish:
+        if getattr(estimator, "polish", False):
             raise ValueError(
                 f"polish=True is for two classes, and y has {K}; lower the model's tol instead."
             )

@@ -15,16 +15,19 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.calibrate import Options, calibrate
+from angcal.calibrate import Calibration, Options, calibrate
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.options import (
     check_options,
     clone_sharing,
+    forget,
     open_like,
+    refuse_options,
     resolved_link,
     rows_like,
     warn_if_unlike,
@@ -37,16 +40,19 @@ from angcal.estimators.prediction import (
 from angcal.estimators.training import (
     ARRAY_RULES,
     SMALLEST_SAMPLE,
+    Training,
     on_device,
     validated,
     warn_about_repeats,
 )
-from angcal.losses import Logistic
+from angcal.losses import Multinomial
+from angcal.multiclass import ClassCalibration, calibrate_classes, class_scores
 from angcal.notices import AngleWarning
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     SCORINGS,
+    ClassCurves,
     Design,
     LooCurves,
     PenaltyAverage,
@@ -73,9 +79,10 @@ AVERAGES = (None, "penalties", "folds")
 class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     r"""Ĉ = argmin_C of the leave-one-out calibrated log-loss, and its calibrated probabilities.
 
-    Ridge logistic regression, min_{w,b} C·Σ_i ω_i log(1 + exp(−ỹ_i u_i)) + ½‖w‖², for a path of C
-    without cross-validation: every fit tells the score that each row would get had it been left
-    out. The chosen fit is calibrated as by :class:`AngularCalibratedClassifier`.
+    Ridge logistic regression, min_{w,b} C·Σ_i ω_i log(1 + exp(−ỹ_i u_i)) + ½‖w‖², multinomial for
+    three and more classes, for a path of C without cross-validation: every fit tells the score that
+    each row would get had it been left out. The chosen fit is calibrated as by
+    :class:`AngularCalibratedClassifier`.
 
     Parameters
     ----------
@@ -84,6 +91,9 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         fit has about one degree of freedom to where it has nearly all it can have.
     fit_intercept : bool, default=True
         The intercept is never penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the fits, as in scikit-learn. Probabilities follow the labels' own
+        frequencies all the same.
     link : Link, callable, str or None, default=None
         As in :class:`AngularCalibratedClassifier`, for the chosen fit, like the next three.
     angle : {"auto", "observable", "loo"} or float, default="auto"
@@ -121,7 +131,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     path_ : PenaltyPath
         ``C``, ``log_loss``, ``log_loss_se``, ``ece``, ``cosine``, ``cosine_interval``,
         ``degrees_of_freedom``, ``uncalibrated_log_loss`` and more, one entry for each C.
-    coefs_paths_ : (m, d) array
+    coefs_paths_ : (m, d) or (m, K, d) array
         Weights under every penalty.
     shares_ : (m,) array
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
@@ -156,6 +166,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         Cs: Any = 20,
         *,
         fit_intercept: bool = True,
+        class_weight: Any = None,
         link: Any = None,
         angle: str | float = "auto",
         covariance: Any = None,
@@ -168,6 +179,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     ) -> None:
         self.Cs = Cs
         self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
         self.link = link
         self.angle = angle
         self.covariance = covariance
@@ -191,7 +203,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         ----------
         X : (n, d) array, sparse matrix or dataframe
             Training rows.
-        y : (n,) array of two classes
+        y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
             Their weights.
@@ -210,8 +222,9 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             )
         check_options(self)
         self._check_path_options()
-        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=False)
+        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=True)
         self.classes_, rows = training.classes, training.X
+        refuse_options(self, training, None)
         link, known = resolved_link(self.link)
         opened = open_like(self, self.pool if pool is None else pool, rows, self._rows_like_X)
         if self.average == "folds":
@@ -229,7 +242,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
         small = min(rows.shape) <= plan.LARGEST_RESTING_SIDE
         with side_pools_at_rest() if small else nullcontext():
-            self._fit_path(rows, training.codes, training.weights, options)
+            self._fit_path(rows, training, options)
             if self.average == "folds":
                 alike = clone(self).set_params(average=None)
                 codes, weights = training.codes, training.weights
@@ -237,67 +250,71 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         warn_if_unlike(opened, rows)
         return self
 
-    def _fit_path(self, X: Matrix, labels: Floats, weights: Floats, options: Options) -> None:
+    def _fit_path(self, X: Matrix, training: Training, options: Options) -> None:
         """All penalties, the choice among them, and the calibration of the chosen one."""
         self.average_ = None
-        design = make_design(X, labels, weights, bool(self.fit_intercept))
+        labels, weights = training.codes, training.weights
+        fit_weights = weights * compute_sample_weight(self.class_weight, training.y)
+        design = make_design(X, labels, fit_weights, bool(self.fit_intercept), training.n_classes)
         self.Cs_ = self._inverse_strengths(design)
         solution = design.solver(1.0 / self.Cs_).solve(self.tol)
         all_observables = observe_path(design, 1.0 / self.Cs_, solution, self.observables)
-        scores = np.column_stack([found.calibration_scores for found in all_observables])
-        honest = np.column_stack(
-            [
-                honest_scores(design.fit_at(solution, c, 1.0 / C), found)
-                for c, (C, found) in enumerate(zip(self.Cs_, all_observables, strict=True))
-            ]
-        )
-        own = np.column_stack([found.loo_scores for found in all_observables])
-        curves = LooCurves(scores, honest, own, labels, weights)
+        curves = path_curves(design, solution, all_observables, weights)
         errors = curves.sampling_error(self.scoring, all_observables)
         is_sparse = sparse.issparse(X)
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
         self.C_ = float(self.Cs_[index])
         fit = self._finish(X, design, solution.column(index), all_observables[index])
         warn_about_repeats(X, self.observables_.leverage_shares)
-        result = calibrate(fit, self.observables_, weights, options)
-        self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
-        self.curve_, self._left_out = result.curve, result.left_out
+        self._set_calibration(_calibrated(fit, self.observables_, weights, options))
         self.path_ = self._report(curves, all_observables, errors, index)
-        self.coefs_paths_ = design.restore_all(solution.coef)
+        restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]
+        self.coefs_paths_ = np.array([coef for coef, _ in restored])
         self.shares_ = (np.arange(len(self.Cs_)) == index).astype(np.float64)
         if self.average == "penalties":
             doubt = curves.sampling_error("log_loss", all_observables)
             losses = with_doubt(curves.log_loss, doubt, is_sparse=is_sparse)
             self.shares_ = penalty_shares(losses, len(labels))
-            self.average_ = self._averaged(fit, design, solution, all_observables, options)
+            intercepts = np.array([intercept for _, intercept in restored])
+            self.average_ = self._averaged(fit, intercepts, all_observables, weights, options)
+
+    def _set_calibration(self, result: Calibration | ClassCalibration) -> None:
+        self.angle_, self.link_, self._left_out = result.angle, result.link, result.left_out
+        for name in ("scale_", "calibration_"):
+            forget(self, name)
+        if isinstance(result, Calibration):
+            self.curve_, self.scale_ = result.curve, result.scale
+        else:
+            self.curve_, self.calibration_ = result.map, result.choice
 
     def _averaged(
         self,
         chosen: LinearFit,
-        design: Design,
-        solution: Solution,
+        intercepts: Floats,
         observables: list[Observables],
+        weights: Floats,
         options: Options,
     ) -> PenaltyAverage:
         """The models of all penalties that have a share, each calibrated as the chosen one is."""
         used = np.flatnonzero(self.shares_)
-        intercepts, curves = [], []
+        curves = []
         for k in used.tolist():
-            coef, intercept = design.restore(solution.coef[:, k], float(solution.intercepts[k]))
-            fit = replace(chosen, coef=coef, intercept=intercept, penalty=self._ridge(k, design))
-            observed = observables[k]
+            coef, observed, intercept = self.coefs_paths_[k], observables[k], intercepts[k]
+            ridge = Ridge(float(1.0 / (self.Cs_[k] * chosen.total_weight)))
+            fit = replace(
+                chosen,
+                coef=coef,
+                intercept=intercept,
+                penalty=ridge,
+                known_scores=observed.scores,
+            )
             observed = replace(observed, linear_scores=observed.scores - intercept)
             with warnings.catch_warnings():
                 # The chosen penalty has said what there is to say.
                 warnings.simplefilter("ignore", AngleWarning)
-                curves.append(calibrate(fit, observed, design.weights, options).curve)
-            intercepts.append(intercept)
-        return PenaltyAverage(
-            self.shares_[used], self.coefs_paths_[used], np.array(intercepts), curves
-        )
-
-    def _ridge(self, index: int, design: Design) -> Ridge:
-        return Ridge(float(1.0 / (self.Cs_[index] * design.weights.sum())))
+                result = _calibrated(fit, observed, weights, options)
+            curves.append(result.curve if isinstance(result, Calibration) else result.map)
+        return PenaltyAverage(self.shares_[used], self.coefs_paths_[used], intercepts[used], curves)
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, 2) probabilities, of the chosen fit or averaged."""
@@ -306,7 +323,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         if average is None:
             return super()._probabilities(X)
         rows = validate_data(self, X, reset=False, **ARRAY_RULES)
-        return with_complement(average.predict(rows))
+        found = average.predict(rows)
+        return with_complement(found) if found.ndim == 1 else found
 
     def _why_not_on_device(self) -> str | None:
         if getattr(self, "average_", None) is not None:
@@ -316,6 +334,11 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     def _rows_like_X(self, rows: Any, name: str) -> Matrix:
         """Unlabelled rows, checked against X's columns."""
         return rows_like(self, rows, name, lambda X: check_array(X, input_name=name, **ARRAY_RULES))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
 
     def _check_path_options(self) -> None:
         if self.scoring not in SCORINGS:
@@ -352,19 +375,19 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         solver = design.solver(strength)
         solution = solver.continued(start, min(self.tol, FINAL_TOLERANCE))
         self.distance_to_optimum_ = float(solver.distances(solution)[0])
-        coef, intercept = design.restore(solution.coef[:, 0], float(solution.intercepts[0]))
+        coef, intercept = design.restore(*solution.problem(0)[:2])
         fit = LinearFit(
             X=X,
             labels=design.labels,
             weights=design.weights,
             coef=coef,
             intercept=intercept,
-            loss=Logistic(),
+            loss=design.loss,
             penalty=Ridge(float(strength[0] / design.weights.sum())),
             fit_intercept=design.fit_intercept,
             hessian_method=self.observables,
         )
-        if self.distance_to_optimum_ > LARGEST_DISTANCE:
+        if self.distance_to_optimum_ > LARGEST_DISTANCE and coef.ndim == 1:
             # Where products in single precision do not get there, factorisations do.
             fit = polished(fit)
             self.distance_to_optimum_ = fit.distance_to_optimum
@@ -373,15 +396,19 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             found = moved_to(observed, design, solution)
             # Without the intercept for rows as given, not for centred ones.
             self.observables_ = replace(found, linear_scores=found.scores - intercept)
-        self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+        self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
         return fit
 
     def _report(
-        self, curves: LooCurves, observables: list[Observables], errors: Floats, index: int
+        self,
+        curves: LooCurves | ClassCurves,
+        observables: list[Observables],
+        errors: Floats,
+        index: int,
     ) -> PenaltyPath:
         cosine = np.full(len(self.Cs_), np.nan)
         interval = np.full((len(self.Cs_), 2), np.nan)
-        if not self.angle_.is_fallback:
+        if isinstance(curves, LooCurves) and not self.angle_.is_fallback:
             cosine, interval = cosines_under(
                 self.link_, observables, curves.labels, curves.weights, self.confidence
             )
@@ -401,6 +428,43 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         )
 
 
+def path_curves(
+    design: Design, solution: Solution, observables: list[Observables], weights: Floats
+) -> LooCurves | ClassCurves:
+    """What every penalty's fit loses on rows that it has not seen.
+
+    Parameters
+    ----------
+    design, solution, observables
+        The fits, and what they reveal.
+    weights : (n,) array
+        Case weights.
+    """
+    fits = [design.fit_at(solution, c, 0.0) for c in range(len(observables))]
+    if isinstance(design.loss, Multinomial):
+        pairs = zip(fits, observables, strict=True)
+        scores = [class_scores([fit], [found]) for fit, found in pairs]
+        return ClassCurves(scores, design.labels, weights)
+    honest = [honest_scores(fit, found) for fit, found in zip(fits, observables, strict=True)]
+    return LooCurves(
+        np.column_stack([found.calibration_scores for found in observables]),
+        np.column_stack(honest),
+        np.column_stack([found.loo_scores for found in observables]),
+        design.labels,
+        weights,
+    )
+
+
+def _calibrated(
+    fit: LinearFit, observables: Observables, weights: Floats, options: Options
+) -> Calibration | ClassCalibration:
+    """Angle, link and map of one fit of any number of classes."""
+    if not isinstance(fit.loss, Multinomial):
+        return calibrate(fit, observables, weights, options)
+    scores = class_scores([fit], [observables])
+    return calibrate_classes(scores, fit.labels.astype(np.intp), weights, None, options.confidence)
+
+
 FOLDS = 5
 
 
@@ -416,15 +480,12 @@ class FoldAverage:
     classifiers: list[Any]
 
     def predict(self, rows: Matrix) -> Floats:
-        """Mean of P(y = 1) over the classifiers."""
-        p = np.zeros(rows.shape[0])
-        for classifier in self.classifiers:
-            p += classifier.predict_proba(rows)[:, 1]
-        return p / len(self.classifiers)
+        """(n, K) means of the probabilities over the classifiers."""
+        return np.mean([classifier.predict_proba(rows) for classifier in self.classifiers], axis=0)
 
 
 def check_folds(labels: Floats) -> int:
-    """The number of folds: five, or as many as the smaller class has rows; refuses too few rows."""
+    """The number of folds: five, or as many as the rarest class has rows; refuses too few rows."""
     smaller = int(np.bincount(labels.astype(int)).min())
     folds = min(FOLDS, smaller)
     if folds < 2 or len(labels) - ceil(len(labels) / folds) < SMALLEST_SAMPLE:

@@ -35,9 +35,8 @@ class HessianOrFallback:
         return question(self._exact)
 
     def _require_affordable(self, error: NotConvergedError) -> None:
-        q, side = self._sampled.q, min(self._sampled.shape)
-        side = side if q == 1 else q * (side + 1)
-        if side > plan.largest_factorized_side(q):
+        side = min(self._sampled.shape)
+        if side > plan.LARGEST_FACTORIZED_SIDE:
             raise ValueError(
                 f"The leverages cannot be sampled: {error}; and a factorisation of side {side} "
                 f"would take {8 * side**2 / 1e9:.0f} GB. Strengthen the penalty, scale the columns "
@@ -50,7 +49,7 @@ class HessianOrFallback:
         if self._exact is not None or not self._sampled.is_surveyed:
             return self._why_exact
         reached = self._sampled.relative_error
-        if reached <= self._sampled.tolerance or self._sampled.q > 1:
+        if reached <= self._sampled.tolerance:
             return ""
         return f"sampled rows leave the leverages a common error of {reached:.1%}"
 
@@ -77,7 +76,7 @@ class HessianOrFallback:
         """As in `PenalizedHessian`."""
         return self._ask(lambda hessian: hessian.leverages())
 
-    def coupling(self, leverages: Floats, remaining: Floats) -> Floats | None:
+    def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
         """As in `PenalizedHessian`."""
         if self._exact is not None:
             return self._exact.coupling(leverages, remaining)
@@ -94,12 +93,12 @@ def factorize(
     active: np.ndarray | None = None,
     method: str = "exact",
 ) -> PenalizedHessian | HessianOrFallback:
-    """Factorize Σ_i D_i ⊗ x̃_i x̃_iᵀ + N∇²g on the smaller of its two sides, or avoid that.
+    """Factorize X̃ᵀDX̃ + N∇²g on the smaller of its two sides, or avoid that.
 
     Parameters
     ----------
     X : (n, d) array, sparse matrix, tensor or Rows
-    curvatures : (n,) or (n, q, q) array
+    curvatures : (n,) array
         D.
     penalty_curvature : float, (d,) or (d, d) array
         N∇²g of the smooth part.
@@ -130,8 +129,7 @@ def factorize(
     reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:
         raise ValueError(f"observables='randomised' is not possible: {reason}. Use 'auto'.")
-    q = 1 if curvatures.ndim == 1 else curvatures.shape[1]
-    if reason is not None or (method == "auto" and not plan.samples(n, d, q)):
+    if reason is not None or (method == "auto" and not plan.samples(n, d)):
         return exact()
     rows = as_rows(X, fit_intercept)
     sampled = SampledHessian(rows, curvatures, Q, intercept_curvature)

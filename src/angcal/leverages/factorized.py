@@ -1,13 +1,11 @@
-r"""Ĥ = (Σ_i D_i ⊗ x̃_i x̃_iᵀ + N∇²g)⁻¹ from one factorization, on the smaller side of X̃.
+r"""Ĥ = (X̃ᵀDX̃ + N∇²g)⁻¹ from one factorization, on the smaller side of X̃.
 
-Everything that needs Ĥ exactly (the Newton step, the leverages G_i = (I ⊗ x̃_i)ᵀĤ(I ⊗ x̃_i) and
-hence every trace) asks this module. With one score G_i is the number h_i = x̃_iᵀĤx̃_i; with q scores
-it is a q × q block.
+Everything that needs Ĥ exactly (the Newton step, the leverages h_i = x̃_iᵀĤx̃_i and hence every
+trace) asks this module.
 
-*Primal*: the Cholesky factor of the matrix itself, of side q(d + 1). With q > 1 and d > n the rows
-are first written in the n coordinates of their own span, which a ridge penalty does not notice.
+*Primal*: the Cholesky factor of the matrix itself, of side d + 1.
 
-*Dual*, for one score and d > n. Split the columns of X̃ into penalized ones P, with N∇²g = Q > 0
+*Dual*, for d > n. Split the columns of X̃ into penalized ones P, with N∇²g = Q > 0
 there, and free ones U (the intercept, and whatever the penalty leaves alone). With S = D^½,
 K = P Q⁻¹ Pᵀ and B = I + S K S,
 
@@ -37,7 +35,7 @@ from angcal.leverages.cholesky import (
     row_parts,
     sum_of_squares,
 )
-from angcal.rows import Basis, Rows, as_rows, row_basis
+from angcal.rows import Rows, as_rows
 
 # Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
 SMALL_CURVATURE = 1e-5
@@ -91,22 +89,20 @@ class PenalizedHessian:
         return self.engine.solve(coef_part, intercept_part)
 
     def leverages(self) -> Floats:
-        """G_i of every row: (n,), or (n, q, q) for q > 1 scores."""
+        """h_i of every row."""
         return self.engine.leverages()
 
     def smooth(self, V: Floats) -> Floats:
-        """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother; one score."""
+        """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
         return self.engine.smooth(V)
 
-    def coupling(self, leverages: Floats, remaining: Floats) -> Floats | None:
-        """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs; one score.
+    def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
+        """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs.
 
         E (A z/r)_i² = Σ_j A_ij²/r_j² for random signs z. The sums only ever enter averages over
         rows, where the probes' noise cancels; the seed is fixed so that a fit is a function of its
         data.
         """
-        if leverages.ndim > 1:
-            return None
         shape = (len(leverages), plan.COUPLING_PROBES)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
         images = self.smooth(signs / remaining[:, None])
@@ -124,7 +120,7 @@ def factorize_exactly(
     d: int,
     single: bool = False,
 ) -> PenalizedHessian:
-    """Σ D_i ⊗ x̃x̃ᵀ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
+    """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` asks for single precision, which is followed on the primal side and where the matrix
     is well enough conditioned for it.
@@ -133,8 +129,6 @@ def factorize_exactly(
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if isinstance(X, Rows):
         return PenalizedHessian("primal", _Primal(*common))
-    if D.ndim > 1:
-        return PenalizedHessian("primal" if n >= X.shape[1] else "dual", _JointPrimal(*common))
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -155,7 +149,7 @@ def factorize_exactly(
 
 
 class _Primal:
-    """Cholesky of the q(d + 1) matrix itself, q scores."""
+    """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
     def __init__(
         self,
@@ -171,8 +165,7 @@ class _Primal:
         self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
         self._rows = as_rows(X.astype(dtype) if dtype == np.float32 else X, fit_intercept)
-        self._fit_intercept, self._joint = fit_intercept, D.ndim > 1
-        self._q = D.shape[1] if self._joint else 1
+        self._fit_intercept = fit_intercept
         M = self._gram(D.astype(dtype))
         self._add_penalty(M, Q, intercept_curvature)
         # Unit diagonal before factorizing: badly scaled columns are not a singularity.
@@ -182,35 +175,16 @@ class _Primal:
         M *= self._scale
         self._triangle = cholesky(M, "the penalised loss")
 
-    @property
-    def _width(self) -> int:
-        return self._rows.width
-
     def _add_penalty(self, M: Floats, Q: Floats, intercept_curvature: float) -> None:
         k = self._rows.shape[1]
-        for score in range(self._q):
-            start = score * self._width
-            if Q.ndim == 1:
-                M[np.arange(start, start + k), np.arange(start, start + k)] += Q
-            else:
-                M[start : start + k, start : start + k] += Q
-            if self._fit_intercept:
-                M[start + k, start + k] += intercept_curvature
+        if Q.ndim == 1:
+            M[np.arange(k), np.arange(k)] += Q
+        else:
+            M[:k, :k] += Q
+        if self._fit_intercept:
+            M[k, k] += intercept_curvature
 
     def _gram(self, D: Floats) -> Floats:
-        """Σ_i D_i ⊗ x̃x̃ᵀ."""
-        if D.ndim == 1:
-            return self._score_gram(D)
-        p = self._width
-        M = np.empty((self._q * p, self._q * p))
-        for k in range(self._q):
-            for l in range(k + 1):
-                block = self._score_gram(np.ascontiguousarray(D[:, k, l]))
-                M[k * p : (k + 1) * p, l * p : (l + 1) * p] = block
-                M[l * p : (l + 1) * p, k * p : (k + 1) * p] = block.T
-        return M
-
-    def _score_gram(self, D: Floats) -> Floats:
         """X̃ᵀ diag(D) X̃."""
         rows, dtype = self._rows, D.dtype
         k, X = rows.shape[1], rows.in_memory
@@ -221,11 +195,6 @@ class _Primal:
             M[:k, :k] = weighted_gram(X, D, dtype)
             M[:k, k] = M[k, :k] = X.T @ D
             M[k, k] = D.sum()
-            return M
-        if D.min(initial=0.0) < 0:
-            M = np.zeros((k + 1, k + 1))
-            for part, block in self._lines(dtype):
-                M += (block * D[part, None]).T @ block
             return M
         half = np.sqrt(D)[:, None]
         return sum_of_squares((half[part] * b for part, b in self._lines(dtype)), k + 1, dtype)
@@ -238,25 +207,22 @@ class _Primal:
             yield part, block
 
     def _solve(self, rhs: Floats) -> Floats:
-        scale = self._scale.reshape(-1, *[1] * (rhs.ndim - 1))
+        scale = self._scale if rhs.ndim == 1 else self._scale[:, None]
         return scale * self._triangle.solve(scale * rhs)
 
-    def solve(self, coef_part: Floats, intercept_part: Any) -> tuple[Floats, Any]:
-        rhs = coef_part[..., self._columns]
+    def solve(self, coef_part: Floats, intercept_part: float) -> tuple[Floats, float]:
+        rhs = coef_part[self._columns]
         if self._fit_intercept:
-            rhs = np.concatenate([rhs, np.asarray(intercept_part)[..., None]], axis=-1)
+            rhs = np.append(rhs, intercept_part)
         # A gradient may be smaller than single precision can tell from zero.
         size = float(np.abs(rhs).max(initial=0.0)) or 1.0
-        flat = (rhs.ravel() / size).astype(self._scale.dtype)
-        step = size * np.asarray(self._solve(flat), np.float64).reshape(rhs.shape)
-        full = np.zeros((*rhs.shape[:-1], self._d))
-        full[..., self._columns] = step[..., : len(self._columns)]
-        last = step[..., -1] if self._fit_intercept else np.zeros(rhs.shape[:-1])
-        return full, last if rhs.ndim > 1 else float(last)
+        flat = (rhs / size).astype(self._scale.dtype)
+        step = size * np.asarray(self._solve(flat), np.float64)
+        full = np.zeros(self._d)
+        full[self._columns] = step[: len(self._columns)]
+        return full, float(step[-1]) if self._fit_intercept else 0.0
 
     def leverages(self) -> Floats:
-        if self._joint:
-            return self._joint_leverages()
         h = np.zeros(self._rows.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
         inverse, k = self._triangle.inverse, self._rows.shape[1]
@@ -270,56 +236,10 @@ class _Primal:
                 h[rows] += np.einsum("ij,ij->i", half, half)
         return h
 
-    def _joint_leverages(self) -> Floats:
-        """G_i of q scores, (n, q, q)."""
-        p, q = self._width, self._q
-        scaled_inverse = self._triangle.inverse * self._scale
-        H = scaled_inverse.T @ scaled_inverse
-        G = np.empty((self._rows.shape[0], q, q))
-        for rows, block in self._lines(np.float64):
-            for k in range(q):
-                for l in range(k + 1):
-                    images = block @ H[k * p : (k + 1) * p, l * p : (l + 1) * p]
-                    G[rows, k, l] = G[rows, l, k] = np.einsum("ij,ij->i", images, block)
-        return G
-
     def smooth(self, V: Floats) -> Floats:
         V = V.astype(self._scale.dtype, copy=False)
         inner = self._solve(self._rows.backward(V))
         return np.asarray(self._rows.forward(inner))
-
-
-class _JointPrimal(_Primal):
-    """q > 1 scores: the primal, with rows longer than n in the coordinates of their own span."""
-
-    def __init__(
-        self,
-        X: Matrix,
-        D: Floats,
-        Q: Floats,
-        fit_intercept: bool,
-        intercept_curvature: float,
-        columns: np.ndarray,
-        d: int,
-    ) -> None:
-        self._basis: Basis | None = None
-        if X.shape[0] < X.shape[1] and Q.ndim == 1 and Q[0] > 0 and np.ptp(Q) == 0:
-            # Weights off the span of the rows feel the ridge penalty alone.
-            self._basis, self._ridge = row_basis(X), float(Q[0])
-            X = self._basis.rows
-            d = X.shape[1]
-            Q, columns = np.full(d, self._ridge), np.arange(d)
-        X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-        super().__init__(X, D, Q, fit_intercept, intercept_curvature, columns, d)
-
-    def solve(self, coef_part: Floats, intercept_part: Any) -> tuple[Floats, Any]:
-        basis = self._basis
-        if basis is None:
-            return super().solve(coef_part, intercept_part)
-        along = basis.contract(coef_part.T)
-        off = coef_part.T - basis.expand(along)
-        step, intercept_step = super().solve(along.T, intercept_part)
-        return (basis.expand(step.T) + off / self._ridge).T, intercept_step
 
 
 class _Dual:

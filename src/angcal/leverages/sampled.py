@@ -1,22 +1,22 @@
 r"""Leverages by products with X alone: no matrix of size n × n or d × d.
 
-Every Γ_i = G_i(I − D_iG_i)⁻¹ is a quadratic form of row i, and rows of one design have much the
+Every γ_i = h_i/(1 − h_iD_i) is a quadratic form of row i, and rows of one design have much the
 same one, up to their size. So a few sampled rows speak for all:
 
-    Γ_i = s_i·P,   s_i = Σ_j x̃_ij²/(m_j − D_i x̃_ij²),   m_j = Σ_i D_i x̃_ij² + Q_j
+    γ_i = ρ·s_i,   s_i = Σ_j x̃_ij²/(m_j − D_i x̃_ij²),   m_j = Σ_i D_i x̃_ij² + Q_j
 
 s_i, the form with the Hessian's diagonal in place of the Hessian (:meth:`angcal.rows.Rows
-.row_sizes`), costs two passes over X and follows rows of unequal length. P, a number ρ for one
-score and a q × q block for q, has two sources, weighed by their variances:
+.row_sizes`), costs two passes over X and follows rows of unequal length. ρ has two sources, weighed
+by their variances:
 
-- sampled rows, spread evenly over the sizes s_i: Ĥx̃_i by conjugate gradients gives their Γ_i
-  exactly. The error is the scatter of Γ_i/s_i over √(number of rows).
-- for one score and n > d, the identity df = dim − Tr(QĤ) with random signs for the trace, which is
-  small under a weak penalty. The error is that of the trace.
+- sampled rows, spread evenly over the sizes s_i: Ĥx̃_i by conjugate gradients gives their γ_i
+  exactly. The error is the scatter of γ_i/s_i over √(number of rows).
+- for one problem and n > d, the identity df = dim − Tr(QĤ) with random signs for the trace, which
+  is small under a weak penalty. The error is that of the trace.
 
-All right-hand sides share the passes over X, and so do several penalties of one path, for which the
-same rows are sampled: their luck of the draw moves the whole curve of losses and not the place of
-its minimum. Products run in single precision, where X is: what is wanted is good to 1e-3.
+All right-hand sides share the passes over X, and so do several problems on one design, penalties of
+a path or classes of a fit. The same rows are sampled for all of them: their luck of the draw moves
+the whole curve of losses and not the place of its minimum. Products run in single precision, where X is: what is wanted is good to 1e-3.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import concatenate, on_host
-from angcal.leverages.blocks import left_out, put_back
+from angcal.leverages.steps import put_back
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import (
     FormAccuracy,
@@ -49,18 +49,18 @@ class Survey:
 
     Attributes
     ----------
-    ratio : (m, q²) array
-        P, flattened.
+    ratio : (m,) array
+        ρ.
     relative_error : (m,) array
-        Standard error of P as a share of it.
+        Standard error of ρ as a share of it.
     scatter : (m,) array
-        Standard deviation of Γ_i/s_i over the sampled rows, as a share of P.
+        Standard deviation of γ_i/s_i over the sampled rows, as a share of ρ.
     rows : (r,) array of int
         The sampled rows.
-    forms : (r, m) or (r, q, q) array
+    forms : (r, m) array
         Their leverages.
     coupling : (m,) array
-        Mean of Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)² over the sampled rows, per unit of γ_i; one score.
+        Mean of Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)² over the sampled rows, per unit of γ_i.
     passes : int
         Passes over X.
     """
@@ -80,8 +80,8 @@ class SampledHessian:
     Parameters
     ----------
     rows : Rows
-    D : (n,), (n, m) or (n, q, q) array
-        Curvatures of one problem, of m problems with one score, or of one problem with q scores.
+    D : (n,) or (n, m) array
+        Curvatures of one problem, or of m problems.
     Q : (d,) or (d, m) array
         Diagonal of N∇²g, positive.
     intercept_curvature : float
@@ -89,7 +89,7 @@ class SampledHessian:
     order : (n,) array of int, optional
         Rows by size; by the sizes of the middle problem if not given.
     tolerance : float, optional
-        Rows are sampled until the error of P is this share over √n; by default that of the plan.
+        Rows are sampled until the error of ρ is this share over √n; by default that of the plan.
     """
 
     def __init__(
@@ -105,9 +105,8 @@ class SampledHessian:
         self._first_pass = self._rows.passes
         self._n, self._d = rows.shape
         self._shape = D.shape
-        if D.shape[1:] in ((1,), (1, 1)):
+        if D.shape[1:] == (1,):
             D, Q = D.reshape(len(D)), Q.reshape(len(Q))
-        self.q = D.shape[1] if D.ndim == 3 else 1
         self.m = D.shape[1] if D.ndim == 2 else 1
         self._D = D
         if rows.intercept:
@@ -116,12 +115,7 @@ class SampledHessian:
         self._Q = Q
         share = plan.STEP_TOLERANCE if tolerance is None else tolerance
         self._order, self.tolerance = order, share / float(np.sqrt(self._n))
-        self._turn: Floats | None = None
         self._survey: Survey | None = None
-        if self.q > 1:
-            # Directions in which the mean of D is diagonal, for the preconditioner.
-            self._levels, self._turn = np.linalg.eigh(D.mean(axis=0))
-            self._D = self._turn.T @ D @ self._turn
         self._weights = self._rows.place(self._D if self._D.ndim > 1 else self._D[:, None])
         self._strength = self._rows.place(Q if Q.ndim > 1 else Q[:, None])
 
@@ -138,14 +132,12 @@ class SampledHessian:
     # -- products ----------------------------------------------------------------------------
 
     def _weigh(self, images: Any, rows: slice) -> Any:
-        """D_i applied to the images of a block, (rows, q·columns)."""
+        """D_i applied to the images of a block, (rows, m·columns)."""
         D = self._weights[rows]
-        if self.q == 1 and self.m == 1:
+        if self.m == 1:
             return D * images
         shape = images.shape
-        if self.q == 1:
-            return (images.reshape(shape[0], self.m, -1) * D[:, :, None]).reshape(shape)
-        return np.matmul(D, images.reshape(shape[0], self.q, -1)).reshape(shape)
+        return (images.reshape(shape[0], self.m, -1) * D[:, :, None]).reshape(shape)
 
     def _apply(self, V: Any) -> tuple[Any, None]:
         columns = V.reshape(self._rows.width, -1)
@@ -157,16 +149,9 @@ class SampledHessian:
         return (out.reshape(parts) + penalty).reshape(V.shape), None
 
     @cached_property
-    def _level(self) -> Floats:
-        """Curvatures that moments are taken with: D itself, or its mean level for q scores."""
-        if self.q == 1:
-            return self._D
-        return np.full(self._n, float(np.maximum(self._levels, 0.0).mean()))
-
-    @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """Σ_i D_i x_ij² and max_i x_ij²."""
-        moments, peaks = self._rows.column_squares(self._level)
+        moments, peaks = self._rows.column_squares(self._D)
         if not self._rows.has_own_columns:
             moments = np.broadcast_to(moments.mean(axis=0), moments.shape).copy()
         return moments, peaks
@@ -176,26 +161,20 @@ class SampledHessian:
         """m_j."""
         moments = self._moments[0]
         if self._rows.intercept:
-            moments = np.concatenate([moments, self._level.sum(axis=0, keepdims=True)])
+            moments = np.concatenate([moments, self._D.sum(axis=0, keepdims=True)])
         diagonal = moments + self._Q
         return np.where(diagonal > 0, diagonal, 1.0)
 
     @cached_property
     def _inverse_diagonal(self) -> Floats:
-        """Of the Hessian, with the mean D in place of every D_i: (width·q, m)."""
-        if self.q == 1:
-            return (1.0 / self._diagonal).reshape(len(self._diagonal), self.m)
-        per_level = self._moments[0] / max(float(self._level[0]), np.finfo(float).tiny)
-        if self._rows.intercept:
-            per_level = np.append(per_level, float(self._n))
-        diagonal = per_level[:, None] * np.maximum(self._levels, 1e-12) + self._Q[:, None]
-        return (1.0 / diagonal).reshape(-1, 1)
+        """1/m_j, (width, m)."""
+        return (1.0 / self._diagonal).reshape(len(self._diagonal), self.m)
 
     @cached_property
     def sizes(self) -> Floats:
         """s_i, (n,), or (n, m) for m problems."""
         d = self._d
-        sizes = self._rows.row_sizes(self._diagonal[:d], self._moments[1], self._level)
+        sizes = self._rows.row_sizes(self._diagonal[:d], self._moments[1], self._D)
         return sizes + (1.0 / self._diagonal[-1] if self._rows.intercept else 0.0)
 
     # -- what is asked of it -----------------------------------------------------------------
@@ -214,52 +193,38 @@ class SampledHessian:
 
     @property
     def relative_error(self) -> float:
-        """Standard error of P as a share of it, the largest over all problems."""
+        """Standard error of ρ as a share of it, the largest over all problems."""
         return float(self.survey.relative_error.max())
 
     def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """Ĥ applied to a gradient, roughly; the first call shares its passes with the survey."""
-        rhs = np.atleast_2d(coef_part)
+        rhs = coef_part
         if self._rows.intercept:
-            rhs = np.column_stack([rhs, np.atleast_1d(intercept_part)])
-        rhs = rhs.T if self._turn is None else rhs.T @ self._turn
+            rhs = np.append(rhs, intercept_part)
         if self.is_surveyed:
             scale = float(np.abs(rhs).max()) or 1.0
-            column = self._rows.place((rhs / scale).reshape(-1, 1))
+            column = self._rows.place((rhs / scale)[:, None])
             step = on_host(self._solved(column, np.array([plan.GRADIENT_TOLERANCE])).values) * scale
         else:
             self._survey, step = self._run_survey(rhs)
         step = step.reshape(rhs.shape)
-        step = (step if self._turn is None else step @ self._turn.T).T
-        last = step[:, -1] if self._rows.intercept else np.zeros(self.q)
-        if coef_part.ndim == 1:
-            return step[0, : self._d], float(last[0])
-        return step[:, : self._d], last
+        return step[: self._d], float(step[-1]) if self._rows.intercept else 0.0
 
     def leverages(self) -> Floats:
-        """G_i from Γ_i = s_iP, exact for the sampled rows: of D's shape."""
+        """h_i from γ_i = ρs_i, exact for the sampled rows: of D's shape."""
         found = self.survey
-        if self.q == 1:
-            steps = self._step_sizes()
-            h = put_back(steps, self._D)
-            h[found.rows] = found.forms[:, 0] if h.ndim == 1 else found.forms
-            return h.reshape(self._shape)
-        steps = self.sizes[:, None, None] * found.ratio.reshape(self.q, self.q)
-        G = put_back(steps, self._D)
-        G[found.rows] = found.forms
-        assert self._turn is not None
-        return self._turn @ G @ self._turn.T
+        h = put_back(self._step_sizes(), self._D)
+        h[found.rows] = found.forms[:, 0] if h.ndim == 1 else found.forms
+        return h.reshape(self._shape)
 
     def coupling(self) -> Any:
-        """Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², proportional to γ_i; None for q > 1 scores."""
-        if self.q > 1:
-            return None
+        """Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)², proportional to γ_i."""
         strength = self.survey.coupling
         return (strength[0] if self.m == 1 else strength) * self._step_sizes()
 
     def _step_sizes(self) -> Floats:
         """γ_i = ρs_i."""
-        ratio = self.survey.ratio[:, 0]
+        ratio = self.survey.ratio
         return (ratio[0] if self.m == 1 else ratio) * self.sizes
 
     # -- the survey --------------------------------------------------------------------------
@@ -274,7 +239,7 @@ class SampledHessian:
         order = self._sampling_order(rng)
         rows, forms, solutions = np.empty(0, dtype=np.intp), [], []
         scale = 1.0 if rhs is None else float(np.abs(rhs).max()) or 1.0
-        most, shape = plan.most_rows(self._n, self.q), (self._n, self._d, self.q)
+        most, shape = plan.most_rows(self._n), (self._n, self._d)
         while True:
             first = not len(rows)
             count = plan.rows_at_first(*shape, self.m) if first else plan.rows_at_once(*shape)
@@ -282,8 +247,7 @@ class SampledHessian:
             if not len(fresh):
                 break  # every row that can be sampled has been
             # The row that reaches farthest is no sample: it only shows whether sizes tell.
-            check_farthest = first and self.q == 1
-            farthest = [self._farthest] if check_farthest else []
+            farthest = [self._farthest] if first else []
             extra = self._extra_columns(rng, rhs, scale) if first else []
             solved = np.append(fresh, farthest).astype(np.intp)
             W, reached, others = self._solve_rows(solved, extra, first and rhs is not None)
@@ -319,8 +283,7 @@ class SampledHessian:
         sizes = self._middle_sizes
         # A row without entries has no form to speak of.
         candidates = candidates[sizes[candidates] > 0]
-        fewest = plan.FEWEST_ROWS if self.q == 1 else plan.FEWEST_JOINT_ROWS
-        if len(candidates) < fewest:
+        if len(candidates) < plan.FEWEST_ROWS:
             raise NotConvergedError("hardly any row has an entry")
         # In per cent, so that rounding, on whatever device, does not choose other rows.
         per_cent = np.round(100.0 * np.log(sizes[candidates]))
@@ -331,11 +294,11 @@ class SampledHessian:
     ) -> tuple[Any, Floats, tuple[Any, Floats]]:
         """(Ĥx̃_i, their forms, solutions and forms of the extra columns).
 
-        Solutions have the shape (width·q, m, rows), forms (rows, m), or (rows, q, q) for q scores.
+        Solutions have the shape (width, m, rows), forms (rows, m).
         """
         lines = self._rows.lines(index)
         r = len(index)
-        right = self._right_hand_sides(lines)
+        right = np.tile(lines.T, (1, self.m)) if self.m > 1 else lines.T
         tolerances = np.repeat(
             plan.FORM_TOLERANCE * (1.0 + 1e-6 * np.arange(self.m)), right.shape[1] // self.m
         )
@@ -348,22 +311,8 @@ class SampledHessian:
         found = self._solved(block, tolerances)
         own = right.shape[1]
         others = found.values[:, own:], found.forms[own:]
-        if self.q == 1:
-            W = found.values[:, :own].reshape(-1, self.m, r)
-            return W, found.forms[:own].reshape(self.m, r).T, others
-        W = found.values[:, :own].reshape(self._rows.width, self.q, r, self.q)
-        G = np.einsum("rp,pkrl->rkl", lines.astype(np.float64), W.astype(np.float64))
-        return found.values[:, None, :own], 0.5 * (G + np.swapaxes(G, 1, 2)), others
-
-    def _right_hand_sides(self, lines: Any) -> Any:
-        """x̃_i for every problem, or x̃_i ⊗ e_l for every score: (width·q, columns)."""
-        if self.q == 1:
-            return np.tile(lines.T, (1, self.m)) if self.m > 1 else lines.T
-        r, width = lines.shape
-        rhs = np.zeros((width, self.q, r, self.q), dtype=np.float32)
-        for l in range(self.q):
-            rhs[:, l, :, l] = lines.T
-        return rhs.reshape(width * self.q, -1)
+        W = found.values[:, :own].reshape(-1, self.m, r)
+        return W, found.forms[:own].reshape(self.m, r).T, others
 
     def _solved(self, block: Any, tolerances: Floats) -> Any:
         scaling = self._inverse_diagonal
@@ -381,18 +330,17 @@ class SampledHessian:
 
     def _require_predicted(self, scatter: Floats, far: Floats, ratio: Floats) -> None:
         """Raise unless the rows' sizes explain their forms; NaN explains nothing."""
-        allowed = plan.LARGEST_SCATTER if self.q == 1 else plan.LARGEST_JOINT_SCATTER
-        if not np.all(scatter <= allowed):
+        if not np.all(scatter <= plan.LARGEST_SCATTER):
             raise NotConvergedError(
                 "row sizes do not predict the leverages, so sampling is unreliable (they scatter "
                 f"by {scatter.max():.0%})"
             )
-        for c in range(self.m if len(far) else 0):
+        for c in range(self.m):
             D = self._D if self._D.ndim == 1 else self._D[:, c]
             sizes = self.sizes if self.sizes.ndim == 1 else self.sizes[:, c]
             form, place = float(far[0, c]), self._farthest
             step = form / max(1.0 - form * D[place], np.finfo(float).eps)
-            off = abs(step / (ratio[c, 0] * sizes[place]) - 1.0)
+            off = abs(step / (ratio[c] * sizes[place]) - 1.0)
             if not off <= plan.FARTHEST_SCATTERS * plan.LARGEST_SCATTER:
                 raise NotConvergedError(
                     f"the row of the largest size has a leverage that is off by {off:.0%}"
@@ -400,7 +348,7 @@ class SampledHessian:
 
     @property
     def _takes_trace(self) -> bool:
-        return self.q == 1 and self.m == 1 and self._n > self._d
+        return self.m == 1 and self._n > self._d
 
     def _trace(self, W: Any, forms: Floats) -> tuple[float, float] | None:
         """Tr(QĤ) by sign probes z, and its standard error.
@@ -432,26 +380,17 @@ class SampledHessian:
     def _ratio(
         self, rows: np.ndarray, forms: Floats, trace: tuple[float, float] | None
     ) -> tuple[Floats, Floats, Floats]:
-        """P, its relative standard error, and the scatter of Γ_i/s_i, for each problem."""
+        """ρ, its relative standard error, and the scatter of γ_i/s_i, for each problem."""
         r = len(rows)
-        if self.q == 1:
-            curvature = self._D[rows].reshape(r, self.m)
-            steps = forms / np.maximum(1.0 - forms * curvature, np.finfo(float).eps)
-        else:
-            steps = left_out(forms, self._D[rows])
-        steps = steps.reshape(r, self.m, -1)
-        s = self.sizes[rows].reshape(r, self.m, 1)
+        curvature = self._D[rows].reshape(r, self.m)
+        steps = forms / np.maximum(1.0 - forms * curvature, np.finfo(float).eps)
+        s = self.sizes[rows].reshape(r, self.m)
         by_rows = steps.sum(axis=0) / s.sum(axis=0)
-        length = np.linalg.norm(by_rows, axis=1)
-
-        def spread(values: Floats) -> Floats:
-            return np.sqrt(values.var(axis=0, ddof=1).sum(axis=1))
-
         # The variance of so few is itself uncertain: Student's law is that much wider.
         student = np.sqrt((r - 1) / max(r - 3, 1))
-        mean_size = s.mean(axis=0)[:, 0]
-        error = student * spread(steps - by_rows * s) / np.sqrt(r) / (length * mean_size)
-        scatter = spread(steps / s) / length
+        off = (steps - by_rows * s).std(axis=0, ddof=1)
+        error = student * off / np.sqrt(r) / (by_rows * s.mean(axis=0))
+        scatter = (steps / s).std(axis=0, ddof=1) / by_rows
         if trace is None:
             return by_rows, error, scatter
         return self._weighed(by_rows, error, scatter, trace)
@@ -460,15 +399,15 @@ class SampledHessian:
         self, by_rows: Floats, error: Floats, scatter: Floats, trace: tuple[float, float]
     ) -> tuple[Floats, Floats, Floats]:
         """The ratio by rows and by the trace, weighed by their variances."""
-        by_trace, trace_error = self._ratio_by_trace(*trace, float(by_rows[0, 0]))
+        by_trace, trace_error = self._ratio_by_trace(*trace, float(by_rows[0]))
         if not np.isfinite(trace_error):
             return by_rows, error, scatter
         trace_error = float(np.hypot(trace_error, self._concavity(by_trace) * scatter[0] ** 2))
         errors = np.array([error[0], trace_error])
         weights = 1.0 / np.maximum(errors, 1e-5) ** 2
         weights /= weights.sum()
-        ratio = float(weights @ [by_rows[0, 0], by_trace])
-        return np.array([[ratio]]), np.sqrt(np.array([weights**2 @ errors**2])), scatter
+        ratio = float(weights @ [by_rows[0], by_trace])
+        return np.array([ratio]), np.sqrt(np.array([weights**2 @ errors**2])), scatter
 
     def _ratio_by_trace(self, trace: float, spread: float, guess: float) -> tuple[float, float]:
         """ρ with Σ ρs_iD_i/(1 + ρs_iD_i) = dim − Tr(QĤ), and its relative error."""
@@ -502,12 +441,10 @@ class SampledHessian:
         self, rows: np.ndarray, forms: Floats, solutions: list[Any], ratio: Floats
     ) -> Floats:
         """Σ_{j≠i} A_ij²/(r_i r_j)² over γ_i, averaged over the sampled rows, r = 1 − hD."""
-        if self.q > 1:
-            return np.zeros(1)
         xp, n = self._rows.xp, self._n
         W = concatenate(solutions, xp, axis=2)
         D = self._D.reshape(n, self.m)
-        undone = 1.0 + ratio[:, 0] * self.sizes.reshape(n, self.m) * D  # 1/r
+        undone = 1.0 + ratio * self.sizes.reshape(n, self.m) * D  # 1/r
         images = self._rows.forward(W.reshape(W.shape[0], -1)).reshape(n, self.m, -1)
         squares = (images * self._rows.place(undone)[:, :, None]) ** 2
         own = 1.0 - forms * D[rows]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import helmert
 from scipy.special import log_expit, softmax
 
 from angcal._typing import Floats
@@ -88,6 +89,18 @@ class SeveralLink:
                 "probabilities that sum to 1. Scale its parts so that they stay in [0, 1]."
             )
         return np.clip(p, 0.0, 1.0)
+
+
+def contrasts(n_classes: int) -> Floats:
+    """A: (K, K − 1) with orthonormal columns that sum to zero; (−½, ½)ᵀ for two classes."""
+    if n_classes == 2:
+        return np.array([[-0.5], [0.5]])
+    return np.ascontiguousarray(helmert(n_classes).T)
+
+
+def index_map(contrast: Floats) -> Floats:
+    """A⁺, the map from class logits to the directions that a softmax can see."""
+    return np.asarray(np.linalg.pinv(contrast), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

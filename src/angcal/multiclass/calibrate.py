@@ -1,4 +1,4 @@
-"""From leave-one-out scores of several classes to a predictor and its matrix of angles."""
+"""From scores of several classes to the map that is delivered, and its matrix of angles."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.angle import quantile
+from angcal.angle import Angle, quantile
 from angcal.curve import tail_floor
-from angcal.links.multiclass import Softmax
-from angcal.losses import index_map
-from angcal.multiclass.angles import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
-from angcal.multiclass.choice import Candidate, MapChoice, candidate, choose, simpler_maps
+from angcal.links.multiclass import Softmax, contrasts, index_map
+from angcal.multiclass.choice import (
+    NAMES,
+    Candidate,
+    MapChoice,
+    choose,
+    prevalence,
+    simpler_maps,
+)
+from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
-from angcal.multiclass.family import SeveralEstimate, estimate_family
-from angcal.multiclass.integration import Noise, noise_of
+from angcal.multiclass.integration import noise_of
+from angcal.multiclass.known import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
+from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical_spread
 from angcal.multiclass.predictor import SeveralPredictor
 from angcal.notices import AngleWarning, warn
 
-DIFFERENCE = 1e-5
 TINY = np.finfo(float).tiny
+NOT_DETERMINED = "the angles are not determined by labels alone; an unlabelled pool would"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +38,17 @@ class AngleMatrix:
 
     Attributes
     ----------
-    cosine : (K, heads) array
+    cosine : (K, K) array
         Corr(G_k, S_l).
-    standard_error : (K, heads) array
+    standard_error : (K, K) array
         From the draw of the rows.
-    interval : (K, heads, 2) array
+    interval : (K, K, 2) array
         Confidence interval, within [−1, 1].
-    covariance : (K, heads) array
-        C = Cov(G, S), S in units of its standard deviation.
-    score_covariance : (heads, heads) array
-        R.
+    score_covariance : (K, K) array
+        R, of scores in units of their standard deviation.
     index_covariance : (K, K) array
-        Cov(G).
-    method : {"loo", "fallback"}
+        Cov(G); zero where it is not known.
+    method : {"loo", "observable", "fallback"}
         Which estimate it is.
     reason : str
         Why, in a sentence.
@@ -66,7 +71,6 @@ class AngleMatrix:
     cosine: Floats
     standard_error: Floats
     interval: Floats
-    covariance: Floats
     score_covariance: Floats
     index_covariance: Floats
     method: str
@@ -104,54 +108,167 @@ class LeftOutClasses:
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralCalibration:
-    """Angles, link, the predictor that is delivered, and why it is this one."""
+class ClassCalibration:
+    """Angles, link, the map that is delivered, and why it is this one."""
 
     angle: AngleMatrix
     link: Softmax
-    predictor: SeveralPredictor
+    map: ClassMap | SeveralPredictor
     choice: MapChoice
     left_out: LeftOutClasses
 
 
-def calibrate_several(
-    heads: ClassScores, codes: np.ndarray, weights: Floats, link: Softmax | None, confidence: float
-) -> SeveralCalibration:
-    """Estimate the cross-index angles, and fall back to the prevalence where there are none.
+def calibrate_classes(
+    scores: ClassScores,
+    codes: np.ndarray,
+    weights: Floats,
+    link: Softmax | None,
+    confidence: float,
+    observable: list[Angle] | str | None = None,
+) -> ClassCalibration:
+    """Estimate the map and the angles, and fall back to the prevalence where there is no signal.
 
     Parameters
     ----------
-    heads : ClassScores
+    scores : ClassScores
     codes : (n,) array of int
     weights : (n,) array
         Case weights.
     link : Softmax or None
-        With its covariance it is known; otherwise covariance and offset are estimated.
+        With its covariance it is known; otherwise it is estimated.
     confidence : float
+    observable : list of Angle, str or None
+        The angle of each class where a covariance or a pool tells, or why it does not.
     """
     weights = weights / np.mean(weights)
-    if not np.any(heads.coef):
-        return _fallback(heads, codes, weights, confidence, "all fitted weights are zero")
-    whitened = whiten(heads.scores, weights, heads.fitted_scores)
-    if whitened.values.shape[1] == 0:
-        return _fallback(heads, codes, weights, confidence, "the fitted scores do not vary")
+    if not np.any(scores.coef):
+        return _fallback(scores, codes, weights, confidence, "all fitted weights are zero")
     if link is not None and link.covariance is not None:
-        if not whitened.trusted.any():
+        whitened = whiten(scores.calibration, weights, scores.fitted)
+        if whitened.values.shape[1] == 0:
             reason = "leaving a row out moves its scores more than the rows differ"
-            return _fallback(heads, codes, weights, confidence, reason)
-        return _known(heads, codes, weights, whitened.trusted_part(), link, confidence)
-    return _unknown(heads, codes, weights, whitened, confidence)
+            return _fallback(scores, codes, weights, confidence, reason)
+        return _known(scores, codes, weights, whitened, link, confidence)
+    posterior = class_posterior(scores.honest, codes, weights, are_logits=scores.link is not None)
+    if not posterior.rises:
+        reason = "leave-one-out scores rank the labels no better than chance"
+        return _fallback(scores, codes, weights, confidence, reason)
+    return _unknown(scores, codes, weights, posterior, confidence, observable)
+
+
+def _unknown(
+    scores: ClassScores,
+    codes: np.ndarray,
+    weights: Floats,
+    posterior: ClassPosterior,
+    confidence: float,
+    observable: list[Angle] | str | None,
+) -> ClassCalibration:
+    found = posterior.map
+    left_out = found.predict(scores.honest, -posterior.left_out_steps())
+    angular = Candidate("angular", found, left_out)
+    delivered, choice = choose(angular, simpler_maps(scores, codes, weights), codes, weights)
+    if isinstance(observable, list):
+        angle = _observable_angles(scores, weights, observable, confidence)
+    else:
+        angle = _label_angles(scores, weights, posterior, confidence, observable)
+    if choice.method != "angular":
+        if choice.method != "temperature":
+            warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
+        reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
+        angle = replace(angle, reason=reason)
+    K = scores.n_classes
+    # The tails stay within what n labels can know, shared by the unlikely classes.
+    bounded = replace(delivered.map, floor=tail_floor(len(codes)) / (K - 1))
+    link = Softmax(K, offset=found.shares @ found.offsets)
+    return ClassCalibration(angle, link, bounded, choice, _left_out(scores, delivered.left_out))
+
+
+def _left_out(scores: ClassScores, calibrated: Floats) -> LeftOutClasses:
+    link = Softmax(scores.n_classes) if scores.link is None else scores.link
+    return LeftOutClasses(calibrated, link(scores.honest))
+
+
+# -- angles ----------------------------------------------------------------------------------
+
+
+def _correlations(scores: Floats, weights: Floats) -> Floats:
+    """R: correlations of the scores about their mean over the classes."""
+    centered = scores - scores.mean(axis=1, keepdims=True)
+    away = centered - np.average(centered, axis=0, weights=weights)
+    R = (away * weights[:, None]).T @ away / weights.sum()
+    sizes = np.sqrt(np.maximum(np.diag(R), TINY))
+    return np.clip(R / np.outer(sizes, sizes), -1.0, 1.0)
+
+
+def _matrix(
+    R: Floats,
+    cosine: Floats,
+    error: Floats,
+    ends: tuple[Floats, Floats],
+    method: str,
+    reason: str,
+    confidence: float,
+) -> AngleMatrix:
+    """Corr(G_k, S_l) = c_k·Corr(S_k, S_l), for one cosine of each class."""
+    low, high = (end[:, None] * R for end in ends)
+    interval = np.stack([np.minimum(low, high), np.maximum(low, high)], axis=-1)
+    return AngleMatrix(
+        cosine[:, None] * R,
+        error[:, None] * np.abs(R),
+        interval,
+        R,
+        np.zeros_like(R),
+        method,
+        reason,
+        confidence,
+    )
+
+
+def _label_angles(
+    scores: ClassScores,
+    weights: Floats,
+    posterior: ClassPosterior,
+    confidence: float,
+    why_not_observable: str | None,
+) -> AngleMatrix:
+    R = _correlations(scores.honest, weights)
+    nodes, likely = posterior.cosines(typical_spread(scores.honest, weights))
+    mean = float(likely @ nodes)
+    sd = float(np.sqrt(likely @ (nodes - mean) ** 2))
+    order = np.argsort(nodes)
+    below = np.cumsum(likely[order]) - 0.5 * likely[order]
+    tails = [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
+    low, high = np.interp(tails, below, nodes[order])
+    full = np.ones(len(R))
+    reason = NOT_DETERMINED
+    if why_not_observable is not None:
+        reason += f"; no observable angles: {why_not_observable}"
+    return _matrix(R, mean * full, sd * full, (low * full, high * full), "loo", reason, confidence)
+
+
+def _observable_angles(
+    scores: ClassScores, weights: Floats, angles: list[Angle], confidence: float
+) -> AngleMatrix:
+    R = _correlations(scores.honest, weights)
+    cosine = np.array([angle.cosine for angle in angles])
+    error = np.array([angle.standard_error for angle in angles])
+    low, high = (np.array([angle.interval[end] for angle in angles]) for end in (0, 1))
+    return _matrix(R, cosine, error, (low, high), "observable", angles[0].reason, confidence)
+
+
+# -- a link that is known --------------------------------------------------------------------
 
 
 def _known(
-    heads: ClassScores,
+    scores: ClassScores,
     codes: np.ndarray,
     weights: Floats,
     whitened: Whitened,
     link: Softmax,
     confidence: float,
-) -> SeveralCalibration:
-    A = heads.contrast
+) -> ClassCalibration:
+    A = contrasts(scores.n_classes)
     seen = index_map(A)
     whole = np.asarray(link.covariance)
     gamma = seen @ whole @ seen.T
@@ -162,9 +279,18 @@ def _known(
         )
     offset = np.asarray(link.offset)
     found = estimate_known(codes, weights, whitened, A, offset, gamma)
+    per_score = A @ found.covariance @ whitened.inverse
     rest = gamma - found.covariance @ found.covariance.T
-    predictor = _predictor(heads, whitened, found.covariance, np.zeros(len(gamma)), rest, offset)
-    reach = _units(heads, whitened)
+    predictor = SeveralPredictor(
+        Softmax(len(A), offset=offset),
+        per_score,
+        -per_score @ whitened.center,
+        noise_of(A @ rest @ A.T),
+        np.zeros(len(A)),
+    )
+    reach = whitened.factor / np.maximum(
+        np.sqrt(np.sum(whitened.factor**2, axis=1, keepdims=True)), TINY
+    )
     lifted = np.kron(A, reach)
     errors = np.sqrt(np.maximum(np.sum((lifted @ found.variance) * lifted, axis=1), 0.0))
     C = A @ found.covariance @ reach.T
@@ -181,7 +307,6 @@ def _known(
         cosine,
         error,
         interval,
-        C,
         reach @ reach.T,
         index_covariance,
         "loo",
@@ -189,182 +314,28 @@ def _known(
         confidence,
     )
     choice = MapChoice("angular", "the angular map: the link is known", {})
-    left_out = _left_out(heads, predictor.predict(heads.honest_scores @ heads.spread.T))
-    return SeveralCalibration(angle, link, predictor, choice, left_out)
+    left_out = _left_out(scores, predictor.predict(scores.honest))
+    return ClassCalibration(angle, link, predictor, choice, left_out)
 
 
-def _unknown(
-    heads: ClassScores, codes: np.ndarray, weights: Floats, whitened: Whitened, confidence: float
-) -> SeveralCalibration:
-    inflation = 1.0 + heads.leaning
-    found = estimate_family(codes, weights, whitened, heads.contrast, heads.project, inflation)
-    if not found.rises:
-        return _fallback(
-            heads,
-            codes,
-            weights,
-            confidence,
-            "leave-one-out scores rank the labels no better than chance",
-        )
-    A = heads.contrast
-    predictor = _predictor(
-        heads,
-        whitened,
-        found.slopes,
-        found.offset,
-        found.slopes @ found.slopes.T,
-        np.zeros(len(A)),
-        tuple(
-            (part.weight, part.length, part.length * float(np.sqrt(part.noise)))
-            for part in found.components
-        ),
-    )
-    covariance = A @ found.index_covariance @ A.T
-    link = Softmax(len(A), offset=A @ found.offset, covariance=covariance)
-    angle = _family_angles(heads, whitened, found, confidence)
-    delivered, choice = _judged(heads, codes, weights, predictor, found)
-    if choice.method == "angular":
-        bounded = _bounded(predictor, len(codes))
-        left_out = _left_out(heads, delivered.left_out)
-        return SeveralCalibration(angle, link, bounded, choice, left_out)
-    if choice.method == "plain":
-        warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
-    reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
-    angle = replace(angle, reason=reason)
-    left_out = _left_out(heads, delivered.left_out)
-    bounded = _bounded(delivered.predictor, len(codes))
-    return SeveralCalibration(angle, link, bounded, choice, left_out)
-
-
-def _bounded(predictor: SeveralPredictor, n_labels: int) -> SeveralPredictor:
-    """The same, its tails within what n labels can know, shared by the unlikely classes."""
-    others = max(predictor.link.n_outputs - 1, 1)
-    return replace(predictor, floor=tail_floor(n_labels) / others)
-
-
-def _left_out(heads: ClassScores, calibrated: Floats) -> LeftOutClasses:
-    link = Softmax(len(heads.contrast)) if heads.link is None else heads.link
-    return LeftOutClasses(calibrated, link(heads.loo_scores @ heads.spread.T))
-
-
-def _judged(
-    heads: ClassScores,
-    codes: np.ndarray,
-    weights: Floats,
-    predictor: SeveralPredictor,
-    found: SeveralEstimate,
-) -> tuple[Candidate, MapChoice]:
-    """The angular map, or a simpler one that clearly beats it on left-out rows."""
-    honest = predictor.means(heads.honest_scores @ heads.spread.T)
-    angular = candidate(
-        "angular",
-        predictor,
-        predictor.at_means(honest - found.left_out_steps @ heads.contrast.T),
-        predictor.predict(heads.fitted_scores @ heads.spread.T),
-        codes,
-        weights,
-    )
-    return choose(angular, simpler_maps(heads, codes, weights), weights)
-
-
-def _units(heads: ClassScores, whitened: Whitened) -> Floats:
-    """(heads, m): whitened scores to heads' scores in units of their standard deviation."""
-    reach = heads.spread @ whitened.factor
-    sizes = np.sqrt(np.sum(reach**2, axis=1))
-    return reach / np.where(sizes > 0, sizes, 1.0)[:, None]
-
-
-def _cosines(A: Floats, M: Floats, reach: Floats, cosine: float) -> Floats:
-    """c·Corr(A M s̃, heads' scores)."""
-    C = A @ M
-    sizes = np.sqrt(np.sum(C**2, axis=1))
-    return cosine * (C @ reach.T) / np.where(sizes > 0, sizes, 1.0)[:, None]
-
-
-def _family_angles(
-    heads: ClassScores, whitened: Whitened, found: SeveralEstimate, confidence: float
-) -> AngleMatrix:
-    A, reach = heads.contrast, _units(heads, whitened)
-    M, c = found.slopes, found.cosine
-    cosine = _cosines(A, M, reach, c)
-    gradient = np.empty((cosine.size, M.size))
-    for j in range(M.size):
-        move = np.zeros(M.size)
-        move[j] = DIFFERENCE
-        up, down = (_cosines(A, M + s * move.reshape(M.shape), reach, c) for s in (1.0, -1.0))
-        gradient[:, j] = ((up - down) / (2.0 * DIFFERENCE)).ravel()
-    variance = np.sum((gradient @ found.slope_variance) * gradient, axis=1)
-    error = np.sqrt(np.maximum(variance, 0.0)).reshape(cosine.shape)
-    z = quantile(confidence)
-    low, high = found.interval(z)
-    ends = np.stack([cosine * (low / c), cosine * (high / c)], axis=-1)
-    interval = np.stack([ends.min(axis=-1) - z * error, ends.max(axis=-1) + z * error], axis=-1)
-    covariance = A @ found.index_covariance @ A.T
-    return AngleMatrix(
-        np.clip(cosine, -1.0, 1.0),
-        error,
-        np.clip(interval, -1.0, 1.0),
-        A @ M @ reach.T,
-        reach @ reach.T,
-        covariance,
-        "loo",
-        "likelihood of the labels at their leave-one-out scores; as Cov(G) is not known, the "
-        "angles are not determined by labels alone",
-        confidence,
-    )
-
-
-def _predictor(
-    heads: ClassScores,
-    whitened: Whitened,
-    slopes: Floats,
-    offset: Floats,
-    rest: Floats,
-    link_offset: Floats,
-    components: tuple[tuple[float, float, float], ...] = ((1.0, 1.0, 1.0),),
-) -> SeveralPredictor:
-    """Raw scores of the heads to probabilities."""
-    A = heads.contrast
-    per_score = slopes @ whitened.inverse
-    own = np.asarray(offset - per_score @ whitened.center)
-    return SeveralPredictor(
-        Softmax(len(A), offset=link_offset),
-        A @ per_score @ heads.lift,
-        A @ own,
-        noise_of(A @ rest @ A.T),
-        np.zeros(heads.lift.shape[1]),
-        components,
-    )
+# -- no signal -------------------------------------------------------------------------------
 
 
 def _fallback(
-    heads: ClassScores, codes: np.ndarray, weights: Floats, confidence: float, reason: str
-) -> SeveralCalibration:
+    scores: ClassScores, codes: np.ndarray, weights: Floats, confidence: float, reason: str
+) -> ClassCalibration:
     warn(
         f"No angles can be estimated: {reason}. Every row gets the prevalence of the classes, "
-        "which is calibrated but tells rows apart in nothing.",
+        "which is calibrated but the same for every row.",
         AngleWarning,
     )
-    K, k = len(heads.contrast), len(heads.coef)
-    # One row of each class is added, so that a rare class is not declared impossible.
-    counts = np.bincount(codes, weights, minlength=K) + 1.0
-    link = Softmax(K, offset=np.log(counts / counts.sum()))
-    predictor = SeveralPredictor(
-        link, np.zeros((K, k)), np.zeros(K), Noise(np.zeros((K, 0))), np.zeros(k)
-    )
-    zeros = np.zeros((K, k))
+    K = scores.n_classes
+    found = prevalence(codes, weights, K)
+    zeros = np.zeros((K, K))
     interval = np.stack([zeros - 1.0, zeros + 1.0], axis=-1)
     angle = AngleMatrix(
-        zeros,
-        zeros + 1.0,
-        interval,
-        zeros,
-        np.eye(k),
-        np.zeros((K, K)),
-        "fallback",
-        reason,
-        confidence,
+        zeros, zeros + 1.0, interval, np.eye(K), zeros, "fallback", reason, confidence
     )
-    choice = MapChoice("prevalence", f"the prevalence of the classes: {reason}", {})
-    left_out = _left_out(heads, predictor.predict(heads.honest_scores @ heads.spread.T))
-    return SeveralCalibration(angle, link, predictor, choice, left_out)
+    link = Softmax(K, offset=found.map.offsets[0])
+    choice = MapChoice("prevalence", f"{NAMES['prevalence']}: {reason}", {})
+    return ClassCalibration(angle, link, found.map, choice, _left_out(scores, found.left_out))

@@ -1,16 +1,14 @@
-r"""Which map is delivered: the angular one, temperature scaling, or the base model's own.
+r"""Which map is delivered: the angular one, temperature scaling, the model's own, or the prevalence.
 
 Each candidate is judged by an honest leave-one-out log-loss:
 
-- at scores that the row's own label has not touched (:attr:`ClassScores.honest_scores`);
+- at scores that the row's own label has not touched (:class:`ClassScores`);
 - under the map without the row, because its parameters were fitted to the same labels: one Newton
-  step from the parameters with it, θ₍₋ᵢ₎ = θ + H⁻¹g_i/(1 − leverage);
-- and never below the loss at the fitted scores. These are scores that flatter, so a map that is
-  worse on them has learned the labels that leaving a row out writes into its score.
+  step from the parameters with it.
 
-The angular map nests temperature scaling and averages over what labels leave open, which pays most
-where labels are few and their leave-one-out losses uncertain. So it stays unless a simpler map is
-better by more than the standard error of their difference and by more than one percent.
+The angular map nests the others and averages over what labels leave open, which pays most where
+labels are few and their leave-one-out losses uncertain. So it stays unless a simpler map is better
+by more than two standard errors of their difference and by more than one percent.
 """
 
 from __future__ import annotations
@@ -23,20 +21,20 @@ from scipy.special import softmax
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
-from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.links.multiclass import Softmax
+from angcal.multiclass.class_map import ClassMap, constant, scaled
 from angcal.multiclass.class_scores import ClassScores
-from angcal.multiclass.integration import Noise
-from angcal.multiclass.predictor import SeveralPredictor
 
 NAMES = {
     "angular": "the angular map",
     "temperature": "temperature scaling",
     "plain": "the base model's own probabilities",
+    "prevalence": "the prevalence of the classes",
 }
 # By how much a simpler map has to be better: standard errors of the difference, and a share of its
-# loss. With neither, chance takes a better map away on six of 49 designs (Semeion with 4 labels per
-# class: held-out log-loss 1.050 where the angular map has 0.995); with both, on none of them.
-STANDARD_ERRORS, SMALLEST_GAIN = 1.0, 0.01
+# loss. Over 84 fits of 14 datasets temperature scaling beats the angular map on test rows by chance
+# alone; at one standard error the change costs 0.04 in the sum of their log-losses, at two nothing.
+STANDARD_ERRORS, SMALLEST_GAIN = 2.0, 0.01
 SMALLEST_PROBABILITY = 1e-300
 LARGEST_LEVERAGE = 0.99
 
@@ -67,80 +65,45 @@ class Candidate:
     Attributes
     ----------
     method : str
-    predictor : SeveralPredictor
+    map : ClassMap
     left_out : (n, K) array
         Probabilities of the training rows, each without its own label.
-    row_losses : (n,) array
-        Honest leave-one-out losses; see the module.
-    loss : float
-        Their weighted mean.
     """
 
     method: str
-    predictor: SeveralPredictor
+    map: ClassMap
     left_out: Floats
-    row_losses: Floats
-    loss: float
+
+    def row_losses(self, codes: np.ndarray) -> Floats:
+        """−log P of each row's own label."""
+        own = self.left_out[np.arange(len(codes)), codes]
+        return -np.log(np.maximum(own, SMALLEST_PROBABILITY))
 
 
-def candidate(
-    method: str,
-    predictor: SeveralPredictor,
-    left_out: Floats,
-    fitted: Floats,
-    codes: np.ndarray,
-    weights: Floats,
-) -> Candidate:
-    """A candidate from its probabilities of left-out and of fitted rows, (n, K) each."""
-    each = np.arange(len(codes))
-    losses = [-np.log(np.maximum(p[each, codes], SMALLEST_PROBABILITY)) for p in (left_out, fitted)]
-    means = [float(np.average(rows, weights=weights)) for rows in losses]
-    worse = int(np.argmax(means))
-    return Candidate(method, predictor, left_out, losses[worse], means[worse])
-
-
-def simpler_maps(heads: ClassScores, codes: np.ndarray, weights: Floats) -> list[Candidate]:
-    """Temperature scaling on leave-one-out scores, and the base model's own probabilities."""
-    calibration, honest, fitted = (
-        scores @ heads.spread.T
-        for scores in (heads.scores, heads.honest_scores, heads.fitted_scores)
-    )
+def simpler_maps(scores: ClassScores, codes: np.ndarray, weights: Floats) -> list[Candidate]:
+    """Temperature scaling, the base model's own probabilities, and the prevalence."""
+    K, honest = scores.n_classes, scores.honest
     with warnings.catch_warnings():
         # Its remarks are for those who ask for temperature scaling; here it is a yardstick.
         warnings.simplefilter("ignore")
-        slope = 1.0 / SoftmaxTemperature().fit(calibration, codes, weights).temperature_
-    without = _slopes_without(slope, calibration, codes, weights)
+        slope = 1.0 / SoftmaxTemperature().fit(honest, codes, weights).temperature_
+    without = _slopes_without(slope, honest, codes, weights)
     found = [
-        candidate(
-            "temperature",
-            _direct(Softmax(len(heads.contrast)), slope),
-            softmax(without[:, None] * honest, axis=1),
-            softmax(slope * fitted, axis=1),
-            codes,
-            weights,
-        )
+        Candidate("temperature", scaled(Softmax(K), slope), softmax(without[:, None] * honest, 1)),
+        prevalence(codes, weights, K),
     ]
-    if heads.link is not None:
-        own = _direct(heads.link, 1.0)
-        found.append(
-            candidate(
-                "plain",
-                own,
-                heads.link(heads.loo_scores @ heads.spread.T),
-                heads.link(fitted),
-                codes,
-                weights,
-            )
-        )
+    if scores.link is not None:
+        found.append(Candidate("plain", scaled(scores.link, 1.0), scores.link(honest)))
     return found
 
 
-def _direct(link: SeveralLink, slope: float) -> SeveralPredictor:
-    """g(slope·u) of the heads' raw scores u."""
-    K = link.n_indices
-    return SeveralPredictor(
-        link, slope * np.eye(K), np.zeros(K), Noise(np.zeros((K, 0))), np.zeros(K)
-    )
+def prevalence(codes: np.ndarray, weights: Floats, n_classes: int) -> Candidate:
+    """The shares of the classes, one row of each added so that a rare class stays possible."""
+    counts = np.bincount(codes, weights, minlength=n_classes) + 1.0
+    rest = np.tile(counts, (len(codes), 1))
+    rest[np.arange(len(codes)), codes] -= weights
+    left_out = rest / rest.sum(axis=1, keepdims=True)
+    return Candidate("prevalence", constant(counts / counts.sum()), left_out)
 
 
 def _slopes_without(slope: float, logits: Floats, codes: np.ndarray, weights: Floats) -> Floats:
@@ -155,23 +118,25 @@ def _slopes_without(slope: float, logits: Floats, codes: np.ndarray, weights: Fl
 
 
 def choose(
-    angular: Candidate, others: list[Candidate], weights: Floats
+    angular: Candidate, others: list[Candidate], codes: np.ndarray, weights: Floats
 ) -> tuple[Candidate, MapChoice]:
     """The map that is delivered, and why."""
-    best = min(others, key=lambda other: other.loss)
-    losses = {each.method: each.loss for each in [angular, *others]}
-    gap = angular.row_losses - best.row_losses
     share = weights / weights.sum()
+    rows = {each.method: each.row_losses(codes) for each in [angular, *others]}
+    losses = {method: float(share @ values) for method, values in rows.items()}
+    best = min(others, key=lambda other: losses[other.method])
+    least = losses[best.method]
+    gap = rows["angular"] - rows[best.method]
     mean = float(share @ gap)
     error = float(np.sqrt(np.sum(share**2 * (gap - mean) ** 2)))
-    if mean <= max(STANDARD_ERRORS * error, SMALLEST_GAIN * best.loss):
+    if mean <= max(STANDARD_ERRORS * error, SMALLEST_GAIN * least):
         reason = (
             f"{NAMES['angular']}: no simpler map clearly beats its leave-one-out log-loss of "
-            f"{angular.loss:.3g} ({NAMES[best.method]} has {best.loss:.3g})"
+            f"{losses['angular']:.3g} ({NAMES[best.method]} has {least:.3g})"
         )
         return angular, MapChoice("angular", reason, losses)
     reason = (
         f"{NAMES[best.method]}: the leave-one-out log-loss of {NAMES['angular']}, "
-        f"{angular.loss:.3g}, does not beat it ({best.loss:.3g})"
+        f"{losses['angular']:.3g}, does not beat it ({least:.3g})"
     )
     return best, MapChoice(best.method, reason, losses)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import product
-from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
 from angcal.metrics.scores import PROBABILITY_FLOOR
@@ -302,8 +302,8 @@ class PenaltyAverage:
     ----------
     shares : (k,) array
         π, summing to 1.
-    coefs : (k, d) array
-    intercepts : (k,) array
+    coefs : (k, d) or (k, K, d) array
+    intercepts : (k,) or (k, K) array
     curves : list
         F of each.
     """
@@ -311,14 +311,15 @@ class PenaltyAverage:
     shares: Floats
     coefs: Floats
     intercepts: Floats
-    curves: list[CalibratedCurve | AveragedCurve | ConstantCurve]
+    curves: list[Any]
 
     def predict(self, rows: Matrix) -> Floats:
-        """Σ_λ π_λ·F_λ of the rows."""
+        """Σ_λ π_λ·F_λ of the rows: P(y = 1), or P of each of K > 2 classes."""
         parts = zip(self.shares, self.coefs, self.intercepts, self.curves, strict=True)
-        p = np.zeros(rows.shape[0])
-        for share, coef, intercept, curve in parts:
-            p += share * curve.predict(product(rows, coef) + intercept)
+        p = sum(
+            share * curve.predict(product(rows, coef.T) + intercept)
+            for share, coef, intercept, curve in parts
+        )
         return np.clip(p, 0.0, 1.0)
 
 

@@ -3,12 +3,13 @@ r"""One design for all penalties: rows in few columns, and the penalties that ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.losses import Logistic
+from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit
 from angcal.rows import RotatedRows, Rows, rotate
@@ -24,6 +25,8 @@ class Design:
     rows : Rows
         Z with ZZᵀ = XXᵀ; see :func:`angcal.rows.rotate`.
     labels, weights : (n,) arrays
+        Labels are 0.0 and 1.0, or the codes of K > 2 classes.
+    loss : BlockLoss
     moments : (k,) array
         Σ_i ω_i z_ij².
     spread : float
@@ -37,6 +40,7 @@ class Design:
     rows: Rows
     labels: Floats
     weights: Floats
+    loss: BlockLoss
     moments: Floats
     spread: float
     typical: float
@@ -53,56 +57,59 @@ class Design:
         return self.rows.intercept
 
     @property
-    def prevalence(self) -> float:
-        """Weighted share of label 1."""
-        return float(np.average(self.labels, weights=self.weights))
+    def constant_curvature(self) -> float:
+        """Of a fit without slopes, per unit of weight: p(1 − p), or its mean over classes."""
+        q = self.loss.n_scores
+        scores = np.broadcast_to(self.loss.constant_scores(self.labels, self.weights), (1, q))
+        found = self.loss.hessian(scores if q > 1 else scores[:, 0], np.zeros(1))
+        return float(np.mean(found))
 
     def solver(self, strengths: Floats) -> NewtonCG:
         """The problems under these penalties."""
-        return NewtonCG(self.rows, self.labels, self.weights, strengths, moments=self.moments)
+        return NewtonCG(
+            self.rows, self.labels, self.weights, strengths, self.loss, moments=self.moments
+        )
 
     def fit_at(self, found: Solution, column: int, strength: float) -> LinearFit:
         """One penalty's fit, of rows of Z."""
+        coef, intercept, scores = found.problem(column)
         return LinearFit(
             X=self.rows,
             labels=self.labels,
             weights=self.weights,
-            coef=found.coef[:, column],
-            intercept=float(found.intercepts[column]),
-            loss=Logistic(),
+            coef=coef,
+            intercept=intercept,
+            loss=self.loss,
             penalty=Ridge(strength / float(self.weights.sum())),
             fit_intercept=self.fit_intercept,
-            known_scores=found.scores[:, column],
+            known_scores=scores,
         )
 
-    def restore(self, coef: Floats, intercept: float) -> tuple[Floats, float]:
-        """(w, b) for rows of X from (v, b) for rows of Z."""
+    def restore(self, coef: Floats, intercept: Any) -> tuple[Floats, Any]:
+        """(w, b) for rows of X from (v, b) for rows of Z, (k,) and a number, or (K, k) and (K,)."""
         if not isinstance(self.rows, RotatedRows):
             return coef, intercept
-        w, center = self.rows.expand(coef), self.rows.center
-        return w, intercept - (0.0 if center is None else float(center @ w))
-
-    def restore_all(self, coefs: Floats) -> Floats:
-        """(m, d) weights for rows of X from the (k, m) ones for rows of Z."""
-        expanded = self.rows.expand(coefs) if isinstance(self.rows, RotatedRows) else coefs
-        return np.ascontiguousarray(expanded.T)
+        w, center = self.rows.expand(coef.T).T, self.rows.center
+        return w, intercept - (0.0 if center is None else w @ center)
 
     def grid(self, count: int) -> Floats:
         """C from where the fit has about one degree of freedom to where it has nearly all.
 
-        With D̄ = p(1−p), the curvature of a constant fit, df ≤ D̄·Σω_i‖x_i−x̄‖²/q. The grid ends
+        With D̄ the curvature of a constant fit, p(1−p) for two classes, df ≤ D̄·Σω_i‖x_i−x̄‖²/q. The grid ends
         at a hundredth of D̄ times the median moment of Z's columns, in the eigenbasis an
         eigenvalue. It follows the unit of X: columns ten times as large have a grid a hundred
         times as small.
         """
-        strongest = self.prevalence * (1.0 - self.prevalence) * self.spread
+        strongest = self.constant_curvature * self.spread
         if not strongest > 0:
             return np.geomspace(1e-4, 1e4, count)  # no column varies, and any C does the same
         weakest = plan.WEAKEST_SHARE * strongest * self.typical / self.spread
         return np.geomspace(1.0 / strongest, 1.0 / weakest, count)
 
 
-def make_design(X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool) -> Design:
+def make_design(
+    X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool, n_classes: int = 2
+) -> Design:
     """The narrowest design that is worth its making."""
     rows = rotate(X, weights, fit_intercept)
     moments, _ = rows.column_squares(weights)
@@ -114,6 +121,7 @@ def make_design(X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool)
         rows=rows,
         labels=labels,
         weights=weights,
+        loss=Logistic() if n_classes == 2 else Multinomial(n_classes),
         moments=moments,
         spread=float(moving.sum()),
         typical=float(np.median(moving)) if len(moving) else 0.0,

@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.class_weight import compute_class_weight
 
 from angcal._typing import Floats, Matrix
-from angcal.losses import Multinomial, contrasts
-from angcal.penalties import NoPenalty, Penalty, Ridge
+from angcal.losses import Multinomial
+from angcal.penalties import Penalty
 from angcal.problem import LinearFit
 from angcal.sklearn_problems.problem import (
     BALANCES_WEIGHT,
@@ -66,7 +66,7 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     penalty, strength = problem.penalty, problem.intercept_strength
     penalty = penalty if isinstance(penalty, Penalty) else penalty(n, N)
     if joint:
-        require_joint(estimator, penalty)
+        require_joint(estimator)
     return LinearFit(
         X=X,
         labels=np.asarray(labels, dtype=np.float64),
@@ -148,31 +148,25 @@ def is_joint(estimator: Any) -> bool:
     return logistic and len(getattr(estimator, "classes_", ())) > 2
 
 
-def require_joint(estimator: Any, penalty: Penalty) -> None:
-    """Refuse a fit of three or more classes that is not one multinomial problem with a ridge."""
+def require_joint(estimator: Any) -> None:
+    """Refuse a fit of three or more classes that is not one multinomial problem."""
     name = type(estimator).__name__
     if estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr":
         raise ValueError(
             f"This {name} fits its classes one against the rest; write "
             f"OneVsRestClassifier({name}(...)) for that, or choose the solver 'lbfgs'."
         )
-    if not isinstance(penalty, Ridge | NoPenalty):
-        raise ValueError(
-            f"This {name} of {len(estimator.classes_)} classes has an ℓ₁ penalty, which is read "
-            "for two classes only. Use the ridge penalty, or OneVsRestClassifier around it."
-        )
 
 
 def joint_point(estimator: Any, n_features: int) -> tuple[Floats, Floats]:
-    """(V, b) = Aᵀ(Ŵ, b̂): the q = K − 1 scores that a softmax can see."""
+    """(Ŵ, b̂) of K scores, (K, d) and (K,)."""
     coef, intercept = raw_weights(estimator)
     if coef.shape[1] != n_features:
         raise ValueError(
             f"The {type(estimator).__name__} has {coef.shape[1]} coefficients but X has "
             f"{n_features} columns; pass the features that the linear model itself was fitted on."
         )
-    A = contrasts(len(coef))
-    return A.T @ coef, A.T @ intercept
+    return coef, intercept
 
 
 def unwrap(estimator: Any) -> tuple[Any | None, Any]:

@@ -2,7 +2,7 @@ r"""Ridge-penalized likelihoods by Newton's method with conjugate gradients, ove
 
     J_c(V) = Σ_i ω_i ℓ(y_i, u_i) + ½ λ_c ‖V‖²,   u = X̃V ∈ R^q,   c = 1 … m
 
-for m penalties at once and q scores: q = 1 for two classes, q = K − 1 for K. Every problem has its
+for m penalties at once and q scores: q = 1 for two classes, q = K beyond. Every problem has its
 own Newton steps, its own step lengths and its own end; they only share products with X. A product
 with twenty columns costs hardly more than one with a single column, so that a path costs a few
 fits. Steps are solved for in single precision, which is all that a rough solution needs; gradients
@@ -58,17 +58,25 @@ class Solution:
     passes: int
 
     def column(self, index: int) -> Solution:
-        """One problem's part, for q = 1."""
-        one = slice(index, index + 1)
+        """One problem's part."""
+        m = len(self.converged)
+        one, own = slice(index, index + 1), slice(index, None, m)
         return Solution(
-            self.coef[:, one],
-            self.intercepts[one],
-            self.scores[:, one],
+            self.coef[:, own],
+            self.intercepts[own],
+            self.scores[:, own],
             self.converged[one],
             self.gradient[one],
             self.newton_steps,
             self.passes,
         )
+
+    def problem(self, index: int) -> tuple[Any, Any, Any]:
+        """(weights, intercept, scores) of one problem: (d,), a number and (n,), or K of each."""
+        own = self.column(index)
+        if own.coef.shape[1] == 1:
+            return own.coef[:, 0], float(own.intercepts[0]), own.scores[:, 0]
+        return own.coef.T, own.intercepts, np.ascontiguousarray(own.scores)
 
 
 class NewtonCG:

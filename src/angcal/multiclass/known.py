@@ -3,7 +3,7 @@ r"""Cross-index angles C = Cov(G, S) from the training labels, where Cov(G) is k
 In the directions h = A⁺G that a softmax can see, with whitened leave-one-out scores s̃:
 
 - *Stein*: Cov(Y, S) = J·Cov(h, S), J = E ∇softmax, so C = J⁺·Cov(Y, S): one linear solve.
-- *likelihood*: maximise Σ log P(y_i | s̃_i). With Cov(h) = ΓΓᵀ every C that is compatible with it is
+- *likelihood*: maximize Σ log P(y_i | s̃_i). With Cov(h) = ΓΓᵀ every C that is compatible with it is
 
       C = Γ·T,   T = V⁻¹B,   VVᵀ = I + BBᵀ,   h = ΓV⁻¹(B s̃ + z),  z ~ N(0, I)
 
@@ -32,7 +32,7 @@ NEGLIGIBLE_VARIANCE = 1e-10
 # Fitted over leave-one-out variance of a direction that is trusted. Full-rank designs have 0.95 and
 # more in all directions (digits, newsgroups, Semeion, USPS, Splice, TOX-171, Gaussian rows). Where
 # it falls below, held-out losses of a map that trusts all directions were 1.1 to 8 times those of
-# temperature scaling (plants, rows of low rank); HAR windows (0.69) lose 0.5 % by the limit.
+# temperature scaling (plants, rows of low rank).
 SMALLEST_SHARE = 0.9
 # How much larger the variance of the estimate is than independent scores would have it, as
 # leave-one-out scores lean on other labels. Over simulated designs (n from d to 3d, K = 3 and
@@ -47,42 +47,27 @@ DIFFERENCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """Scores in uncorrelated units: s = centre + factor·s̃.
+    """Scores in uncorrelated units: s = center + factor·s̃.
 
     Attributes
     ----------
     values : (n, m) array
-        s̃, with as many columns as the scores have independent directions.
-    center : (k,) array
-    factor : (k, m) array
-        R^½ on the directions that vary; R = factor·factorᵀ.
-    inverse : (m, k) array
-        s − centre to s̃.
-    trusted : (m,) array of bool
-        Directions in which the scores vary with the rows, not only with each row's own label.
+        s̃, with as many columns as the scores have trusted directions.
+    center : (K,) array
+    factor : (K, m) array
+        R^½ on these directions.
+    inverse : (m, K) array
+        s − center to s̃.
     """
 
     values: Floats
     center: Floats
     factor: Floats
     inverse: Floats
-    trusted: np.ndarray
-
-    @property
-    def covariance(self) -> Floats:
-        """R."""
-        return self.factor @ self.factor.T
-
-    def trusted_part(self) -> Whitened:
-        """The trusted directions alone."""
-        kept = self.trusted
-        return Whitened(
-            self.values[:, kept], self.center, self.factor[:, kept], self.inverse[kept], kept[kept]
-        )
 
 
 def whiten(scores: Floats, weights: Floats, fitted: Floats | None = None) -> Whitened:
-    r"""Whitened scores; directions without variance (dependent heads) are left out.
+    r"""Whitened scores in the directions that vary with the rows.
 
     Leaving a row out moves its score against its own label. Where the fit itself hardly varies,
     as in fewer columns than classes ask for, that step is all there is to see: scores of new rows
@@ -95,10 +80,10 @@ def whiten(scores: Floats, weights: Floats, fitted: Floats | None = None) -> Whi
 
     Parameters
     ----------
-    scores : (n, k) array
+    scores : (n, K) array
         Leave-one-out scores.
     weights : (n,) array
-    fitted : (n, k) array, optional
+    fitted : (n, K) array, optional
         Scores of the same rows under the fit with them; without these all directions are trusted.
     """
     center = np.average(scores, axis=0, weights=weights)
@@ -108,12 +93,12 @@ def whiten(scores: Floats, weights: Floats, fitted: Floats | None = None) -> Whi
     kept = variances > NEGLIGIBLE_VARIANCE * max(float(variances[-1]), np.finfo(float).tiny)
     deviations, axes = np.sqrt(variances[kept]), axes[:, kept]
     factor, inverse = axes * deviations, (axes / deviations).T
-    trusted = np.ones(len(deviations), dtype=bool)
     if fitted is not None:
         within = (fitted - np.average(fitted, axis=0, weights=weights)) @ inverse.T
         shares, turn = np.linalg.eigh((within * weights[:, None]).T @ within / weights.sum())
-        factor, inverse, trusted = factor @ turn, turn.T @ inverse, shares >= SMALLEST_SHARE
-    return Whitened(centered @ inverse.T, center, factor, inverse, trusted)
+        turn = turn[:, shares >= SMALLEST_SHARE]
+        factor, inverse = factor @ turn, turn.T @ inverse
+    return Whitened(centered @ inverse.T, center, factor, inverse)
 
 
 def fitting_rule(covariance: Floats) -> Rule:

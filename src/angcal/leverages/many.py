@@ -1,0 +1,163 @@
+r"""Leverages h_ic = x̃_iᵀĤ_c x̃_i of many problems on one design, Ĥ_c = (X̃ᵀD_cX̃ + λ_cI)⁻¹.
+
+The problems are the penalties of a path, the classes of a fit, or both.
+
+*Batch*: small inverses, all at once.
+*Exact*: one factorization for each problem.
+*Sampled*: :class:`SampledHessian` for a few problems at a time, with the same rows for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from angcal import plan
+from angcal._typing import Floats
+from angcal.leverages.choice import factorize
+from angcal.leverages.sampled import SampledHessian
+from angcal.leverages.steps import remaining_curvature
+from angcal.rows import DenseRows, Rows, SparseRows
+from angcal.solvers.conjugate_gradients import NotConvergedError
+
+
+@dataclass(frozen=True, eq=False)
+class Leverages:
+    """Leverages of one problem, (n,) arrays, or of m, (n, m) arrays.
+
+    Attributes
+    ----------
+    values : array
+        h.
+    coupling : array or None
+        Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)²; None where it was not asked for.
+    side : {"primal", "dual", "randomised"}
+        How they were computed.
+    step_error : float or (m,) array
+        Standard error of the common γ as a share of it; 0 where the leverages are exact.
+    remark : str
+        What a reader should know of how they were computed.
+    """
+
+    values: Floats
+    coupling: Floats | None
+    side: str
+    step_error: float | Floats = 0.0
+    remark: str = ""
+
+
+def many_leverages(
+    rows: Rows,
+    D: Floats,
+    strengths: Floats,
+    *,
+    method: str = "auto",
+    order: np.ndarray | None = None,
+    tolerance: float = plan.STEP_TOLERANCE,
+    with_coupling: bool = True,
+) -> Leverages:
+    """Leverages of m problems.
+
+    Parameters
+    ----------
+    rows : Rows
+    D : (n, m) array
+        Curvatures.
+    strengths : (m,) array
+        λ.
+    method : {"auto", "exact", "randomised"}
+        "auto" is exact where that takes no longer.
+    order : (n,) array of int, optional
+        Rows by size, for sampling.
+    tolerance : float
+        Sampled leverages are good to this share over √n.
+    with_coupling : bool, default=True
+    """
+    (n, k), m = rows.shape, len(strengths)
+    if method != "randomised" and n * k * k <= plan.BATCH_PRODUCTS and isinstance(rows, DenseRows):
+        size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
+        return _joined(
+            [_batch(rows, D[:, part], strengths[part], with_coupling) for part in _parts(m, size)]
+        )
+    # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
+    rare = isinstance(rows, SparseRows) and not plan.samples(n, k)
+    if method == "exact" or (method == "auto" and rare):
+        return _exact(rows, D, strengths, with_coupling)
+    found = []
+    for part in _parts(m, plan.PROBLEMS_AT_ONCE):
+        sampled = _sampled(rows, D[:, part], strengths[part], order, tolerance)
+        found.append(sampled or _exact(rows, D[:, part], strengths[part], with_coupling))
+    return _joined(found)
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _joined(parts: list[Leverages]) -> Leverages:
+    if len(parts) == 1:
+        return parts[0]
+    couplings = [part.coupling for part in parts if part.coupling is not None]
+    sides = {part.side for part in parts}
+    return Leverages(
+        np.concatenate([part.values for part in parts], axis=1),
+        np.concatenate(couplings, axis=1) if len(couplings) == len(parts) else None,
+        "randomised" if "randomised" in sides else parts[0].side,
+        np.concatenate([np.atleast_1d(part.step_error) for part in parts]),
+    )
+
+
+def _exact(rows: Rows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
+    """One factorization after the other."""
+    found = []
+    for c, strength in enumerate(strengths):
+        curvatures = np.ascontiguousarray(D[:, c])
+        hessian = factorize(
+            rows, curvatures, float(strength), fit_intercept=rows.intercept, method="exact"
+        )
+        h = hessian.leverages()[:, None]
+        coupling = None
+        if with_coupling:
+            remaining = remaining_curvature(h[:, 0], curvatures)
+            coupling = hessian.coupling(h[:, 0], remaining)[:, None]
+        found.append(Leverages(h, coupling, hessian.side, np.zeros(1)))
+    return _joined(found)
+
+
+def _sampled(
+    rows: Rows, D: Floats, strengths: Floats, order: np.ndarray | None, tolerance: float
+) -> Leverages | None:
+    """Leverages from sampled rows; None where sampling fails."""
+    Q = np.tile(strengths, (rows.shape[1], 1))
+    sampled = SampledHessian(rows, D, Q, order=order, tolerance=tolerance)
+    try:
+        h, coupling = sampled.leverages(), np.reshape(sampled.coupling(), D.shape)
+    except NotConvergedError:
+        return None
+    return Leverages(h, coupling, "randomised", sampled.survey.relative_error)
+
+
+def _batch(rows: DenseRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
+    """Small inverses, all at once: what twenty calls would spend on being called is saved."""
+    Z = rows.lines(np.arange(rows.shape[0]))
+    half = np.sqrt(D.T)[:, :, None] * Z
+    H = half.transpose(0, 2, 1) @ half
+    slopes = np.arange(rows.shape[1])
+    H[:, slopes, slopes] += strengths[:, None]
+    # Unit diagonal before inverting: badly scaled columns are not a singularity.
+    scale = 1.0 / np.sqrt(np.maximum(np.einsum("cjj->cj", H), np.finfo(float).tiny))
+    inverse = np.linalg.inv(H * scale[:, :, None] * scale[:, None, :])
+    inverse *= scale[:, :, None] * scale[:, None, :]
+    images = Z @ inverse
+    h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0)
+    zeros = np.zeros(len(strengths))
+    if not with_coupling:
+        return Leverages(h, None, "primal", zeros)
+    # Σ_{j≠i} A_ij²/(r_i r_j)² with A = Z̃ĤZ̃ᵀ, hence Σ_j A_ij²/r_j² = z̃_iᵀĤ(Z̃ᵀr⁻²Z̃)Ĥz̃_i.
+    r = remaining_curvature(h, D)
+    half = Z / r.T[:, :, None]
+    sums = np.einsum("cij,cij->ic", images @ (half.transpose(0, 2, 1) @ half), images)
+    sums -= (h / r) ** 2
+    return Leverages(h, np.maximum(sums, 0.0) / r**2, "primal", zeros)

@@ -1,0 +1,88 @@
+r"""P = Σ_j π_j softmax(a_j∘u + b_j): what is delivered for three and more classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from angcal._typing import Floats
+from angcal.links.multiclass import SeveralLink, Softmax
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMap:
+    """Scores of K classes to their probabilities, Σ_j π_j g(a_j∘u + b_j).
+
+    Parameters
+    ----------
+    link : SeveralLink
+        g: a softmax, or one-vs-rest shares.
+    shares : (m,) array
+        π, summing to one.
+    slopes, offsets : (m, K) arrays
+        a and b.
+    floor : float, default=0
+        Least probability of a class: p becomes floor + (1 − K·floor)·p.
+
+    See Also
+    --------
+    angcal.multiclass.angular_predictor : The map where all angles are known.
+
+    Examples
+    --------
+    >>> from angcal.links.multiclass import Softmax
+    >>> halved = ClassMap(Softmax(2), np.ones(1), np.full((1, 2), 0.5), np.zeros((1, 2)))
+    >>> halved.predict([[0.0, 2.0]]).round(2)
+    array([[0.27, 0.73]])
+    """
+
+    link: SeveralLink
+    shares: Floats
+    slopes: Floats
+    offsets: Floats
+    floor: float = 0.0
+
+    def predict(self, scores: ArrayLike, moves: Floats | None = None) -> Floats:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        scores : (n, K) array
+            Raw scores.
+        moves : (n, K) array, optional
+            Added to a∘u + b.
+
+        Returns
+        -------
+        (n, K) array
+            Probabilities.
+        """
+        u = np.asarray(scores, dtype=np.float64)
+        K = self.slopes.shape[1]
+        if u.ndim != 2 or u.shape[1] != K:
+            raise ValueError(f"scores must have the shape (n, {K}); got {u.shape}.")
+        if isinstance(self.link, Softmax):
+            # A softmax does not see a constant, which class slopes would turn into something else.
+            u = u - u.mean(axis=1, keepdims=True)
+        total = np.zeros_like(u)
+        for share, slopes, offsets in zip(self.shares, self.slopes, self.offsets, strict=True):
+            logits = slopes * u + offsets
+            total += share * self.link(logits if moves is None else logits + moves)
+        # No entry exceeds the sum, so that none exceeds one after the division either.
+        p = total / total.sum(axis=1, keepdims=True)
+        return p if self.floor == 0 else self.floor + (1.0 - K * self.floor) * p
+
+
+def scaled(link: SeveralLink, slope: float) -> ClassMap:
+    """g(slope·u)."""
+    K = link.n_indices
+    return ClassMap(link, np.ones(1), np.full((1, K), slope), np.zeros((1, K)))
+
+
+def constant(probabilities: Floats) -> ClassMap:
+    """The same probabilities for every row."""
+    K = len(probabilities)
+    offsets = np.log(probabilities)[None, :]
+    return ClassMap(Softmax(K), np.ones(1), np.zeros((1, K)), offsets)

@@ -1,0 +1,260 @@
+r"""What labels say about the map from scores to probabilities, and what to average it over.
+
+With s_i the scores of row i without its own label, about their mean over the classes,
+
+    P(y = k | s) = softmax_k(h),   h_k = a·(s_k + e_k(s_k − m_k)) + δ_k,   m_k the mean of s_k
+
+    log a ~ N(0, 1),   δ_k ~ N(0, ½²),   e_k ~ N(0, 0.1²)
+
+The prior is the base model's own map, a = 1 and δ = e = 0; labels move it as far as they are many.
+a alone is temperature scaling. Where labels are few, δ and e stay near zero.
+
+Noise that an angle calls for, E_Z softmax(h + LZ), is left out: labels cannot tell it from a
+smaller a, and no probability is the better for it (docs/several.md). Predictions average over a, at
+steps of its posterior standard deviation with δ and e at their best for each, weighed by Laplace's
+rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from angcal._typing import Floats
+from angcal.link_posterior import BELIEF, DEVIATIONS
+from angcal.links.multiclass import Softmax
+from angcal.multiclass.class_map import ClassMap
+
+# Chosen on 44 designs of 14 datasets (4 to 80 labels per class, 3 to 50 classes): mean held-out
+# log-loss over the better of plain and temperature scaling 0.984. δ within ±0.3 or ±1: +0.4 and 0 %;
+# without e +0.2 %, e within ±0.2 or ±0.4: +0.2 and +0.9 %; a about a typical scale: +0.1 %.
+LOG_SLOPE_SD, OFFSET_SD, CLASS_SLOPE_SD = 1.0, 0.5, 0.1
+MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN, LONGEST_STEP = 50, 30, 1e-10, 1.0
+LARGEST_LEVERAGE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPosterior:
+    """The posterior of (log a, δ, e); see the module.
+
+    Attributes
+    ----------
+    scores : (n, K) array
+        s.
+    codes : (n,) array of int
+    weights : (n,) array
+        Of mean one.
+    log_slope : float, default=0
+        Where log a is expected: 0 for scores that are logits of the classes.
+    """
+
+    scores: Floats
+    codes: np.ndarray
+    weights: Floats
+    log_slope: float = 0.0
+
+    @cached_property
+    def _centered(self) -> Floats:
+        return self.scores - self.scores.mean(axis=1, keepdims=True)
+
+    @cached_property
+    def _means(self) -> Floats:
+        return np.average(self._centered, axis=0, weights=self.weights)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.scores.shape[1]
+
+    @cached_property
+    def _own(self) -> Floats:
+        own = np.zeros(self.scores.shape)
+        own[np.arange(len(own)), self.codes] = 1.0
+        return own
+
+    @cached_property
+    def _precisions(self) -> Floats:
+        """Diagonal of the prior's precision."""
+        K = self.n_classes
+        sds = np.concatenate([[LOG_SLOPE_SD], np.full(K, OFFSET_SD), np.full(K, CLASS_SLOPE_SD)])
+        return 1.0 / sds**2
+
+    @property
+    def rises(self) -> bool:
+        """Whether labels rise with the scores at all: whether there is a signal."""
+        share = self.weights @ self._own / self.weights.sum()
+        return bool(np.sum(self.weights[:, None] * (self._own - share) * self._centered) > 0)
+
+    # -- the density ---------------------------------------------------------------------------
+
+    def _parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """(h, ∂h/∂log a, ∂h/∂e), (n, K) each."""
+        K, a = self.n_classes, float(np.exp(theta[0]))
+        away = a * (self._centered - self._means)
+        along = a * self._centered + theta[1 + K :] * away
+        return along + theta[1 : 1 + K], along, away
+
+    def _evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """−log density, its gradient and its Fisher information."""
+        K, weights = self.n_classes, self.weights[:, None]
+        h, along, away = self._parts(theta)
+        total = logsumexp(h, axis=1, keepdims=True)
+        p = np.exp(h - total)
+        value = float(self.weights @ (total[:, 0] - h[np.arange(len(h)), self.codes]))
+        miss = weights * (p - self._own)
+        slopes = (np.sum(miss * along), miss.sum(axis=0), np.sum(miss * away, axis=0))
+        off = theta - np.concatenate([[self.log_slope], np.zeros(2 * K)])
+        gradient = np.concatenate([[slopes[0]], slopes[1], slopes[2]]) + self._precisions * off
+        information = self._information(p, along, away)
+        information[np.diag_indices_from(information)] += self._precisions
+        return value + 0.5 * float(off @ (self._precisions * off)), gradient, information
+
+    def _information(self, p: Floats, along: Floats, away: Floats) -> Floats:
+        """Σ_i ω_i Jᵀ(diag p − ppᵀ)J."""
+        K = self.n_classes
+        half = np.sqrt(self.weights)[:, None]
+        pushed = half * p * (along - np.sum(p * along, axis=1, keepdims=True))
+        found = np.empty((1 + 2 * K, 1 + 2 * K))
+        found[0, 0] = np.sum(pushed * half * along)
+        found[0, 1 : 1 + K] = np.sum(pushed * half, axis=0)
+        found[0, 1 + K :] = np.sum(pushed * half * away, axis=0)
+        both = np.concatenate([half * p, half * p * away], axis=1)
+        found[1:, 1:] = -both.T @ both
+        each = half * half * p
+        d, e = np.arange(1, 1 + K), np.arange(1 + K, 1 + 2 * K)
+        found[d, d] += each.sum(axis=0)
+        mixed = np.sum(each * away, axis=0)
+        found[d, e] += mixed
+        found[e, d] += mixed
+        found[e, e] += np.sum(each * away**2, axis=0)
+        found[1:, 0] = found[0, 1:]
+        return found
+
+    def _minimum(self, theta: Floats, free: slice) -> tuple[Floats, float, Floats]:
+        """(θ, −log density, information) by Newton's method in the free entries of θ."""
+        value, gradient, information = self._evaluate(theta)
+        for _ in range(MOST_STEPS):
+            step = np.zeros_like(theta)
+            step[free] = np.linalg.solve(information[free, free], -gradient[free])
+            if -float(gradient @ step) < SMALLEST_GAIN:
+                break
+            step *= min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
+            for _ in range(MOST_HALVINGS):
+                found = self._evaluate(theta + step)
+                if found[0] <= value:
+                    break
+                step = 0.5 * step
+            else:
+                break
+            theta, (value, gradient, information) = theta + step, found
+        return theta, value, information
+
+    # -- what it says --------------------------------------------------------------------------
+
+    @cached_property
+    def mode(self) -> tuple[Floats, Floats]:
+        """(θ, information) of highest density."""
+        start = np.zeros(1 + 2 * self.n_classes)
+        start[0] = self.log_slope
+        theta, _, information = self._minimum(start, slice(None))
+        return theta, information
+
+    @cached_property
+    def averaged(self) -> tuple[Floats, Floats]:
+        """(shares, θ) of what predictions average over."""
+        theta, information = self.mode
+        deviation = float(np.sqrt(np.linalg.inv(information)[0, 0]))
+        places, losses = [], []
+        for away in DEVIATIONS:
+            start = theta.copy()
+            start[0] += away * deviation
+            place, value, about = self._minimum(start, slice(1, None))
+            places.append(place)
+            losses.append(value + 0.5 * float(np.linalg.slogdet(about[1:, 1:])[1]))
+        shares = softmax(-np.array(losses))
+        return shares, np.array(places)
+
+    @cached_property
+    def map(self) -> ClassMap:
+        """Mean of the map over the posterior of a."""
+        shares, places = self.averaged
+        K, a = self.n_classes, np.exp(places[:, :1])
+        e, delta = places[:, 1 + K :], places[:, 1 : 1 + K]
+        offsets = delta - a * e * self._means
+        return ClassMap(Softmax(K), shares, a * (1.0 + e), offsets)
+
+    def left_out_steps(self) -> Floats:
+        """By how much leaving a row's label out of this fit lowers the row's own h, (n, K).
+
+        J_iΩ⁻¹g_i/(1 − l_i), with g_i the row's part of the gradient, J_i = ∂h_i/∂θ, Ω the
+        information, and l_i the share of the row's curvature along that step. From g_i the mean
+        over the rows of its class is subtracted: another row of that class takes its place, so
+        that counts of classes stay, as they do in the scores.
+        """
+        theta, information = self.mode
+        h, along, away = self._parts(theta)
+        p, weights = softmax(h, axis=1), self.weights[:, None]
+        pull = weights * (self._own - p)
+        gradients = np.column_stack([np.sum(pull * along, axis=1), pull, pull * away])
+        K, counts = self.n_classes, np.bincount(self.codes, minlength=self.n_classes)
+        means = self._own.T @ gradients / np.maximum(counts, 1)[:, None]
+        gradients = gradients - (counts > 1)[self.codes, None] * means[self.codes]
+        moves = np.linalg.solve(information, gradients.T).T
+        steps = moves[:, :1] * along + moves[:, 1 : 1 + K] + moves[:, 1 + K :] * away
+        curved = weights * p * (steps - np.sum(p * steps, axis=1, keepdims=True))
+        size = np.maximum(np.sum(pull**2, axis=1), np.finfo(float).tiny)
+        share = np.clip(np.sum(curved * pull, axis=1) / size, 0.0, LARGEST_LEVERAGE)
+        return steps / (1.0 - share)[:, None]
+
+    def cosines(self, unit: float) -> tuple[Floats, Floats]:
+        r"""(values of c, probabilities): all indices at one cosine from their scores.
+
+        A curve of the logistic link's scale κ at cosine c has the slope of
+
+            α = κc/√(1 + κ²(1 − c²)/3)
+
+        labels determine α = a·unit, and c is then as likely as the κ that goes with it.
+        """
+        cosines = np.array(BELIEF.cosines)
+        shares, places = self.averaged
+        alpha = unit * np.exp(places[:, :1])
+        room = cosines**2 - alpha**2 * (1.0 - cosines**2) / 3.0
+        possible = room > 0
+        kappa = alpha / np.sqrt(np.where(possible, room, 1.0))
+        off = (np.log(kappa) - BELIEF.log_scale) / BELIEF.log_scale_sd
+        density = np.exp(-0.5 * off**2) * (1.0 + kappa**2 * (1.0 - cosines**2) / 3.0)
+        density = np.where(possible, density, 0.0)
+        likely = shares @ (density / density.sum(axis=1, keepdims=True))
+        return cosines, likely
+
+
+def typical_spread(scores: Floats, weights: Floats) -> float:
+    """Typical standard deviation of the difference of two classes' scores."""
+    centered = scores - scores.mean(axis=1, keepdims=True)
+    away = centered - np.average(centered, axis=0, weights=weights)
+    variance = float(np.sum(weights @ away**2) / weights.sum()) / (scores.shape[1] - 1.0)
+    return float(np.sqrt(2.0 * variance))
+
+
+def class_posterior(
+    scores: Floats, codes: np.ndarray, weights: Floats, *, are_logits: bool = True
+) -> ClassPosterior:
+    """The posterior, from as many rows as it takes.
+
+    Parameters
+    ----------
+    scores : (n, K) array
+        Of rows that their own labels have not touched.
+    codes, weights : (n,) arrays
+    are_logits : bool, default=True
+        Whether the scores are logits; otherwise a typical scale is expected.
+    """
+    weights = weights / np.mean(weights)
+    log_slope = 0.0
+    if not are_logits:
+        unit = max(typical_spread(scores, weights), np.finfo(float).tiny)
+        log_slope = BELIEF.log_scale - float(np.log(unit))
+    return ClassPosterior(scores, codes, weights, log_slope)
