@@ -27,7 +27,7 @@ from angcal.leverages import (
     many_leverages,
 )
 from angcal.leverages.steps import remaining_curvature
-from angcal.losses import Loss, Multinomial
+from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
 from angcal.rows import Rows, as_rows, rotate
 from angcal.solvers.newton_cg import NewtonCG, Solution
@@ -182,7 +182,7 @@ class LinearFit:
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
         if self._shares_design:
-            strengths = np.full(D.shape[1], self.total_weight * self.penalty.strength)
+            strengths = np.full(D.shape[1], self._ridge)
             # Rows near the border of a class reach farther than others of their size, so that
             # sampling takes more of them than a factorization of moderate side is worth.
             short = self.hessian_method == "auto" and not plan.samples(*self._design.shape)
@@ -197,8 +197,13 @@ class LinearFit:
     @property
     def _shares_design(self) -> bool:
         """Whether all classes have one ridge penalty, which sees inner products of rows alone."""
-        ridge = isinstance(self.penalty, Ridge) and np.ndim(self.penalty.strength) == 0
-        return ridge and self.penalty.strength > 0 and self.intercept_strength == 0
+        return self._ridge > 0 and self.intercept_strength == 0
+
+    @property
+    def _ridge(self) -> float:
+        """λ = N·strength of a ridge penalty; 0 for others."""
+        penalty = self.penalty
+        return self.total_weight * penalty.strength if isinstance(penalty, Ridge) else 0.0
 
     @cached_property
     def _design(self) -> Rows:
@@ -255,7 +260,8 @@ class LinearFit:
     @property
     def _joint_distance(self) -> float:
         """The same by conjugate gradients, which see how the classes are coupled."""
-        strengths = np.array([self.total_weight * self.penalty.strength])
+        assert isinstance(self.loss, BlockLoss)
+        strengths = np.array([self._ridge])
         solver = NewtonCG(self.rows, self.labels, self.weights, strengths, self.loss)
         done = np.ones(1, dtype=bool)
         here = Solution(self.coef.T, self.intercept, self.scores, done, np.zeros(1), 0, 0)

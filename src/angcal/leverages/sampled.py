@@ -16,7 +16,8 @@ by their variances:
 
 All right-hand sides share the passes over X, and so do several problems on one design, penalties of
 a path or classes of a fit. The same rows are sampled for all of them: their luck of the draw moves
-the whole curve of losses and not the place of its minimum. Products run in single precision, where X is: what is wanted is good to 1e-3.
+the whole curve of losses and not the place of its minimum. Products run in single precision, where
+X is: what is wanted is good to 1e-3.
 """
 
 from __future__ import annotations

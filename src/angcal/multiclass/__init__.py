@@ -1,9 +1,9 @@
 r"""Three and more classes: what they add to two.
 
 Fit, leverages and leave-one-out scores are those of two classes, one score for each class
-(``class_scores``). Added are the map from K scores to K probabilities (``class_map``), its posterior
-(``posterior``), which map is delivered (``choice``), and for known Cov(G) the multi-index predictor
-E_Z g(M·S + LZ) of the paper (``known``, ``integration``, ``predictor``).
+(``class_scores``). Added are the map from K scores to K probabilities (``class_map``), what labels
+say about it (``posterior``), which map is delivered (``choice``), and for known Cov(G) the
+multi-index predictor E_Z g(M·S + LZ) of the paper (``known``, ``integration``, ``predictor``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Which map is delivered: the angular one, temperature scaling, the model's own, or the prevalence.
+r"""Which map is delivered: the angular one, or a simpler one that clearly beats it.
 
 Each candidate is judged by an honest leave-one-out log-loss:
 

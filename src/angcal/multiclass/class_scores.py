@@ -1,4 +1,4 @@
-r"""From fits of three or more classes to the scores that calibration works with, one for each class.
+r"""From fits of three or more classes to the scores that calibration works with.
 
 A joint fit has K scores, of which a softmax sees the differences; one-vs-rest heads are K binary
 fits that each are read as any binary fit is. Either way a row has K scores, with it and without it.

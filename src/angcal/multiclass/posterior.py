@@ -29,8 +29,8 @@ from angcal.links.multiclass import Softmax
 from angcal.multiclass.class_map import ClassMap
 
 # Chosen on 44 designs of 14 datasets (4 to 80 labels per class, 3 to 50 classes): mean held-out
-# log-loss over the better of plain and temperature scaling 0.984. δ within ±0.3 or ±1: +0.4 and 0 %;
-# without e +0.2 %, e within ±0.2 or ±0.4: +0.2 and +0.9 %; a about a typical scale: +0.1 %.
+# log-loss over the better of plain and temperature scaling 0.984. δ within ±0.3 or ±1: +0.4 and
+# 0 %; without e +0.2 %, e within ±0.2 or ±0.4: +0.2 and +0.9 %; a about a typical scale: +0.1 %.
 LOG_SLOPE_SD, OFFSET_SD, CLASS_SLOPE_SD = 1.0, 0.5, 0.1
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN, LONGEST_STEP = 50, 30, 1e-10, 1.0
 LARGEST_LEVERAGE = 0.9

@@ -3,7 +3,8 @@ r"""A path of ridge penalties for little more than a fit, and the one to choose.
 All penalties share one design (``design``), one run of Newton's method
 (:mod:`angcal.solvers.newton_cg`) and the sampled rows that give leverages (``leverages``). The
 leave-one-out log-loss of a calibrated curve says which one to take or how to average them
-(``choice``, and ``classes`` for three and more of them), and ``cosines`` what the angle is under each.
+(``choice``, and ``classes`` for three and more of them), and ``cosines`` what the angle is under
+each.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class Design:
     def grid(self, count: int) -> Floats:
         """C from where the fit has about one degree of freedom to where it has nearly all.
 
-        With D̄ the curvature of a constant fit, p(1−p) for two classes, df ≤ D̄·Σω_i‖x_i−x̄‖²/q. The grid ends
-        at a hundredth of D̄ times the median moment of Z's columns, in the eigenbasis an
+        With D̄ the curvature of a constant fit, p(1−p) for two classes, df ≤ D̄·Σω_i‖x_i−x̄‖²/q. The
+        grid ends at a hundredth of D̄ times the median moment of Z's columns, in the eigenbasis an
         eigenvalue. It follows the unit of X: columns ten times as large have a grid a hundred
         times as small.
         """
