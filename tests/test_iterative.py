@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from angcal.leverages.blocks import remaining_curvature
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -16,7 +17,6 @@ from angcal.leverages import (
     factorize,
     sampled,
 )
-from angcal.leverages.blocks import remaining_curvature
 from angcal.leverages.factorized import factorize_exactly
 from angcal.observables import observe
 from angcal.problem import LinearFit

@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime, check_grad
-from scipy.special import log_softmax
-
-from angcal.links.multiclass import Softmax
-from angcal.losses import contrasts, index_map
 from angcal.multiclass.angles import (
     LARGEST_START,
     KnownIndices,
@@ -17,6 +12,11 @@ from angcal.multiclass.angles import (
     whiten,
 )
 from angcal.multiclass.family import LinearFamily, estimate_family
+from scipy.optimize import approx_fprime, check_grad
+from scipy.special import log_softmax
+
+from angcal.links.multiclass import Softmax
+from angcal.losses import contrasts, index_map
 from angcal.multiclass.integration import SmoothedLikelihood, rule_for, sobol_rule
 
 

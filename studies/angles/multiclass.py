@@ -11,13 +11,13 @@ import argparse
 import time
 
 import numpy as np
+from angcal.multiclass.angles import estimate_known, stein_covariance, whiten
 from sklearn.linear_model import LogisticRegression
 
 from angcal import plan
 from angcal.files import write_text
 from angcal.losses import index_map
 from angcal.multiclass import read_class_scores
-from angcal.multiclass.angles import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
 from studies.engine.store import as_csv, read_csv
