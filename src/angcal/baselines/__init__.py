@@ -31,7 +31,6 @@ from angcal.baselines.several import (
     StructuredMatrixScaling,
     VectorScaling,
     calibrator_for,
-    check_method,
 )
 
 __all__ = [
@@ -51,6 +50,5 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
     "calibrator_for",
-    "check_method",
     "platt_limit",
 ]

@@ -25,6 +25,7 @@ from sklearn.utils.validation import has_fit_parameter
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like
 from angcal.estimators.training import Training
+from angcal.leverages import SingularHessianError
 from angcal.losses import Logistic
 from angcal.notices import OptimalityWarning, warn
 from angcal.penalties import Ridge
@@ -38,6 +39,8 @@ from angcal.threads import side_pools_at_rest
 # Scores that still have this share of their spread to move are not those of the optimum. Under a
 # weak penalty twice as much already moves the angle by a good part of its standard error.
 LARGEST_DISTANCE = 0.02
+# Of an intercept that nothing else holds: as if one of 10⁴/√N, far beyond any log-odds, were usual.
+WEAKEST_RIDGE = 1e-8
 # Rounding of single precision alone can keep a gradient somewhat above a small tol.
 LARGEST_EXCESS = 10.0
 
@@ -290,14 +293,49 @@ def read_base(
     for fit in fits:
         _check_columns(fit)
         check_separable(fit)
+    fits = _held(fits)
     distance = distance_of(fits)
     if polish:
-        fits = [polished(fit) for fit in fits]
+        fits = _held([polished(fit) for fit in fits])
     else:
         warn_unless_optimal(
             distance, is_trained_elsewhere(model), can_polish=training.n_classes == 2
         )
     return fits, distance
+
+
+def _held(fits: list[LinearFit]) -> list[LinearFit]:
+    """The fits, with a weak ridge on an intercept that no row has the curvature to hold.
+
+    Under scores of many thousands a likelihood and a hinge are flat. Leaving a row out then moves
+    nothing, but the Hessian cannot be inverted.
+    """
+    flat = [fit for fit in fits if _is_flat(fit)]
+    if not flat:
+        return fits
+    largest = max(float(np.abs(fit.scores).max()) for fit in flat)
+    warn(
+        f"The loss is flat at the scores of the base model, which reach {largest:.2g}, so that "
+        "nothing determines its intercept; it is held where it is. Scale the columns, for example "
+        "with StandardScaler, or strengthen the penalty.",
+        OptimalityWarning,
+    )
+    return [replace(fit, intercept_strength=WEAKEST_RIDGE) if fit in flat else fit for fit in fits]
+
+
+def _is_flat(fit: LinearFit) -> bool:
+    """Whether the weights have a penalty but nothing determines the intercept."""
+    Q = np.asarray(fit.penalty.curvature(fit.coef))
+    penalized = bool(np.all((np.diag(Q) if Q.ndim == 2 and fit.coef.ndim == 1 else Q) > 0))
+    if not (penalized and fit.fit_intercept and fit.intercept_strength == 0):
+        # Where weights without penalty are not determined, the error of the Hessian says so.
+        return False
+    if np.any(fit.curvatures.sum(axis=0) <= WEAKEST_RIDGE * fit.total_weight):
+        return True
+    try:
+        return fit.coef.ndim == 1 and fit.hessian is None
+    except SingularHessianError:
+        return True
 
 
 def distance_of(fits: list[LinearFit]) -> float:
