@@ -282,10 +282,12 @@ class Multinomial(BlockLoss):
 
         Parameters
         ----------
-        scores, steps : (n, K) arrays
-            u and γ.
+        scores : (n, K) array
+            u.
         weights : (n,) array
             ω.
+        steps : (n, K) or (n, 1) array
+            γ.
         """
         own = weights[:, None] * self.probabilities(scores)
         B = own / (1.0 + own * steps)

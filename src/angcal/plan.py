@@ -41,6 +41,9 @@ LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
 """Below this side a factorization in double precision takes next to no time."""
+LARGEST_SINGLE_INFLATION = 3e3
+"""Diagonal of the inverse of a matrix of unit diagonal, up to which single precision will do: its
+entries are then good to a thousandth."""
 BATCH_ENTRIES, BATCH_PRODUCTS = 4_000_000, 8_000_000
 """Entries (m·n·k) of a batch of small inverses, and products (n·k²) up to which they are small."""
 PROBLEMS_AT_ONCE = 4

@@ -186,7 +186,7 @@ class LinearFit:
             # Rows near the border of a class reach farther than others of their size, so that
             # sampling takes more of them than a factorization of moderate side is worth.
             short = self.hessian_method == "auto" and not plan.samples(*self._design.shape)
-            method = "exact" if short else self.hessian_method
+            method = "single" if short else self.hessian_method
             return many_leverages(self._design, D, strengths, method=method, with_coupling=False)
         parts = [
             self._factorized(np.ascontiguousarray(D[:, k]), coef, "exact").leverages()

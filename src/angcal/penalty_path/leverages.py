@@ -38,13 +38,15 @@ def observe_path(
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
     order = _order(design)
     curvatures = [fit.curvatures for fit in fits]
-    found = _leverages(design, curvatures, strengths, method, order, tolerance)
     if isinstance(design.loss, Multinomial):
+        # As in `angcal.observables.observe`.
+        means = [D.mean(axis=1, keepdims=True) for D in curvatures]
+        rough = _leverages(design, means, strengths, method, order, tolerance)
         curvatures = [
             design.loss.effective_curvatures(fit.scores, fit.weights, left_out(each.values, D))
-            for fit, each, D in zip(fits, found, curvatures, strict=True)
+            for fit, each, D in zip(fits, rough, means, strict=True)
         ]
-        found = _leverages(design, curvatures, strengths, method, order, tolerance)
+    found = _leverages(design, curvatures, strengths, method, order, tolerance)
     return [
         _of_design(design, fit, each, D)
         for fit, each, D in zip(fits, found, curvatures, strict=True)
