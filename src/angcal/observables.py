@@ -27,15 +27,16 @@ module is the only home of these formulas.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages
-from angcal.leverages.steps import left_out, remaining_curvature
+from angcal.leverages.steps import left_out, put_back, remaining_curvature
 from angcal.losses import Logistic, Multinomial
 from angcal.problem import LinearFit
 
@@ -181,12 +182,34 @@ def observe(fit: LinearFit) -> Observables:
     """
     if not isinstance(fit.loss, Multinomial):
         return observables_from(fit, fit.leverages())
-    # How strongly rows lean on the fit, all classes alike, will do for the effective curvatures:
-    # steps of each class in their place move the scores by less than a hundredth of a step.
-    mean = fit.curvatures.mean(axis=1, keepdims=True)
-    steps = left_out(fit.leverages(mean).values, mean)
-    curvatures = fit.loss.effective_curvatures(fit.scores, fit.weights, steps)
-    return observables_from(fit, fit.leverages(curvatures), curvatures)
+    mean = mean_curvature(fit.curvatures)
+    curvatures = effective_curvatures(fit, fit.leverages(mean))
+    n, d = fit.shape
+    if plan.separates_classes(n, min(n, d), fit.loss.n_classes):
+        return observables_from(fit, fit.leverages(curvatures), curvatures)
+    found = fit.leverages(mean_curvature(curvatures))
+    return observables_from(fit, shared_by_classes(found, curvatures), curvatures)
+
+
+def mean_curvature(curvatures: Floats) -> Floats:
+    """Of all classes, (n, 1)."""
+    return curvatures.mean(axis=1, keepdims=True)
+
+
+def effective_curvatures(fit: LinearFit, of_mean: Leverages) -> Floats:
+    """(n, K), from the leverages under the mean curvature of all classes.
+
+    Those of each class in their place would move the scores by less than a hundredth of a step.
+    """
+    assert isinstance(fit.loss, Multinomial)
+    steps = left_out(of_mean.values, mean_curvature(fit.curvatures))
+    return fit.loss.effective_curvatures(fit.scores, fit.weights, steps)
+
+
+def shared_by_classes(of_mean: Leverages, curvatures: Floats) -> Leverages:
+    """Leverages of all classes that have the steps γ of their mean curvature."""
+    steps = left_out(of_mean.values, mean_curvature(curvatures))
+    return replace(of_mean, values=put_back(steps, curvatures))
 
 
 def observables_from(

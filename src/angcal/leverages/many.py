@@ -80,7 +80,7 @@ def many_leverages(
     quick = n * k * k <= plan.BATCH_PRODUCTS and method != "randomised"
     if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
-        single = method == "single" and k >= plan.SMALLEST_SINGLE_SIDE
+        single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
         parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
     # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.

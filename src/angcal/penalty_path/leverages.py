@@ -9,9 +9,14 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages, many_leverages
-from angcal.leverages.steps import left_out
 from angcal.losses import Multinomial
-from angcal.observables import Observables, observables_from
+from angcal.observables import (
+    Observables,
+    effective_curvatures,
+    mean_curvature,
+    observables_from,
+    shared_by_classes,
+)
 from angcal.penalty_path.design import Design
 from angcal.problem import LinearFit
 from angcal.solvers.newton_cg import Solution
@@ -36,17 +41,19 @@ def observe_path(
         Sampled leverages are good to this share over √n.
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
-    order = _order(design)
     curvatures = [fit.curvatures for fit in fits]
-    if isinstance(design.loss, Multinomial):
-        # As in `angcal.observables.observe`.
-        means = [D.mean(axis=1, keepdims=True) for D in curvatures]
-        rough = _leverages(design, means, strengths, method, order, tolerance)
-        curvatures = [
-            design.loss.effective_curvatures(fit.scores, fit.weights, left_out(each.values, D))
-            for fit, each, D in zip(fits, rough, means, strict=True)
-        ]
-    found = _leverages(design, curvatures, strengths, method, order, tolerance)
+    options = (strengths, method, _order(design), tolerance)
+    if not isinstance(design.loss, Multinomial):
+        found = _leverages(design, curvatures, *options)
+    else:
+        # As `angcal.observables.observe` does for one fit.
+        rough = _leverages(design, [mean_curvature(D) for D in curvatures], *options)
+        curvatures = [effective_curvatures(*pair) for pair in zip(fits, rough, strict=True)]
+        if plan.separates_classes(*design.shape, len(fits) * design.loss.n_classes):
+            found = _leverages(design, curvatures, *options)
+        else:
+            means = _leverages(design, [mean_curvature(D) for D in curvatures], *options)
+            found = [shared_by_classes(*pair) for pair in zip(means, curvatures, strict=True)]
     return [
         _of_design(design, fit, each, D)
         for fit, each, D in zip(fits, found, curvatures, strict=True)
