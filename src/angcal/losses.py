@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, logsumexp, softmax
 
 from angcal._typing import Floats
-from angcal.arrays import on_host, placed_like
+from angcal.arrays import namespace_of, on_host, placed_like
 
 SMALLEST_REST = 1e-3
 """What is left of a row's curvature at least: a row that determines its own fit says nothing."""
@@ -270,7 +270,7 @@ class Multinomial(BlockLoss):
         """K/(K − 1): what is seen of a diagonal by scores that sum to zero."""
         return self.n_classes / (self.n_classes - 1.0)
 
-    def effective_curvatures(self, scores: Floats, weights: Floats, steps: Floats) -> Floats:
+    def effective_curvatures(self, p: Any, weights: Any, steps: Any) -> Any:
         r"""Curvatures of K separate problems that lean on the rows as the joint one does, (n, K).
 
         With Γ_i = diag(γ_ik) the leverage of row i in the fit without it, the row holds back the
@@ -282,18 +282,18 @@ class Multinomial(BlockLoss):
 
         Parameters
         ----------
-        scores : (n, K) array
-            u.
+        p : (n, K) array
+            Probabilities.
         weights : (n,) array
             ω.
         steps : (n, K) or (n, 1) array
             γ.
         """
-        own = weights[:, None] * self.probabilities(scores)
+        own = weights[:, None] * p
         B = own / (1.0 + own * steps)
-        share = B / np.maximum(B.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        E = self._on_contrasts * B * (1.0 - share)
-        return E / np.maximum(1.0 - steps * E, SMALLEST_REST)
+        E = self._on_contrasts * B * (1.0 - B / B.sum(1)[:, None])
+        rest = 1.0 - steps * E
+        return E / namespace_of(rest).clip(rest, SMALLEST_REST, None)
 
     def margins(self, scores: Floats, labels: Floats) -> Floats:
         others, each, codes = scores.copy(), np.arange(len(labels)), labels.astype(np.intp)
@@ -307,24 +307,21 @@ class Multinomial(BlockLoss):
         """(n, K, m)."""
         return U.reshape(U.shape[0], self.n_classes, -1)
 
-    def _own(self, labels: Any, xp: Any) -> Any:
-        """(n, K, 1), 1 for each row's own class."""
-        codes = np.asarray(on_host(labels)[:, 0], dtype=np.intp)
-        own = np.zeros((len(codes), self.n_classes, 1))
-        own[np.arange(len(codes)), codes] = 1.0
-        return own if xp is np else placed_like(own, labels)
+    def _own(self, labels: Any) -> Any:
+        """(n, K, 1), true for each row's own class."""
+        return labels[:, :, None] == placed_like(np.arange(self.n_classes), labels)[None, :, None]
 
     def values(self, U: Any, labels: Any, xp: Any) -> Any:
         u = self._by_class(U)
         highest = xp.max(u, axis=1, keepdims=True)
         total = xp.log(xp.sum(xp.exp(u - highest), axis=1)) + highest[:, 0, :]
-        return total - xp.sum(self._own(labels, xp) * u, axis=1)
+        return total - xp.sum(xp.where(self._own(labels), u, 0.0 * u), axis=1)
 
     def terms(self, U: Any, labels: Any, xp: Any) -> tuple[Any, Any]:
         u = self._by_class(U)
         p = xp.exp(u - xp.max(u, axis=1, keepdims=True))
         p = p / xp.sum(p, axis=1, keepdims=True)
-        return (p - self._own(labels, xp)).reshape(U.shape), (p, p)
+        return xp.where(self._own(labels), p - 1.0, p).reshape(U.shape), (p, p)
 
     def constant_scores(self, labels: Floats, weights: Floats) -> Floats:
         counts = np.bincount(labels.astype(np.intp), weights, minlength=self.n_classes)

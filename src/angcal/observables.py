@@ -203,7 +203,7 @@ def effective_curvatures(fit: LinearFit, of_mean: Leverages) -> Floats:
     """
     assert isinstance(fit.loss, Multinomial)
     steps = left_out(of_mean.values, mean_curvature(fit.curvatures))
-    return fit.loss.effective_curvatures(fit.scores, fit.weights, steps)
+    return fit.loss.effective_curvatures(fit.loss.probabilities(fit.scores), fit.weights, steps)
 
 
 def shared_by_classes(of_mean: Leverages, curvatures: Floats) -> Leverages:
@@ -250,15 +250,18 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     return observables.calibration_scores
 
 
-def count_shifts(codes: np.ndarray, weights: Floats, n_classes: int) -> Floats:
+def count_shifts(
+    codes: np.ndarray, weights: Floats, n_classes: int, rows: np.ndarray | slice = slice(None)
+) -> Floats:
     """(ω_i/W_y)·W/(W − ω_i) in the column of each row's class, (n, K); W_y the class's weight.
 
     Without row i its class has less weight, and its logit is lower by as much: this is the
     leave-one-out step of a model that has intercepts alone. New rows are judged by the count of
-    all, so that the step is to be given back.
+    all, so that the step is to be given back. ``rows`` are those that are asked for.
     """
-    shifts = np.zeros((len(codes), n_classes))
     totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
+    codes, weights = codes[rows], weights[rows]
+    shifts = np.zeros((len(codes), n_classes))
     shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
     return shifts
 

@@ -51,6 +51,12 @@ SEPARATE_PRODUCTS = 500_000_000
 all share those of their mean curvature. On embeddings and images that moves the temperature by up
 to 8 % and the log-loss by up to 1 %; on few collinear columns (leaf shapes) by much more, but these
 are below the limit."""
+MOST_SHIFTED_CLASSES = 200
+"""Classes up to which each has an offset and a slope of its own: their information is a matrix of
+twice that side, from n·4K² products."""
+MAP_ENTRIES = 4_000_000
+"""Scores (rows × classes) that a map is fitted to on a device: a temperature from so many is good to
+a thousandth."""
 PROBLEMS_AT_ONCE = 4
 """Problems that share one iteration: strong penalties should not wait for weak ones."""
 LARGEST_RESTING_SIDE = 1000
