@@ -224,7 +224,7 @@ class Multinomial(BlockLoss):
         w_k = K/(K − 1)·p_k(1 − p_k)
 
     which is D itself for two classes, and where all classes are equally likely. See
-    :meth:`effective_curvatures` for what rows that are sure of some classes change.
+    :meth:`held_back` for what rows that are sure of some classes change.
 
     Parameters
     ----------
@@ -270,15 +270,15 @@ class Multinomial(BlockLoss):
         """K/(K − 1): what is seen of a diagonal by scores that sum to zero."""
         return self.n_classes / (self.n_classes - 1.0)
 
-    def effective_curvatures(self, p: Any, weights: Any, steps: Any) -> Any:
-        r"""Curvatures of K separate problems that lean on the rows as the joint one does, (n, K).
+    def held_back(self, p: Any, weights: Any, steps: Any) -> Any:
+        r"""E_ik: by how much row i holds back class k of the joint fit, (n, K).
 
         With Γ_i = diag(γ_ik) the leverage of row i in the fit without it, the row holds back the
         joint fit by D_i(I + Γ_iD_i)⁻¹. As D = diag(p) on directions that sum to zero, that is
 
-            E_i = B_i − B_i11ᵀB_i/(1ᵀB_i1),   B_i = (diag(1/ω_ip_i) + Γ_i)⁻¹
+            B_i − B_i11ᵀB_i/(1ᵀB_i1),   B_i = (diag(1/ω_ip_i) + Γ_i)⁻¹
 
-        and w̃_ik is the number with w̃/(1 + γw̃) = K/(K − 1)·E_kk. Two classes change nothing.
+        of which the diagonal is taken, times K/(K − 1). See :func:`curvature_of`.
 
         Parameters
         ----------
@@ -291,9 +291,7 @@ class Multinomial(BlockLoss):
         """
         own = weights[:, None] * p
         B = own / (1.0 + own * steps)
-        E = self._on_contrasts * B * (1.0 - B / B.sum(1)[:, None])
-        rest = 1.0 - steps * E
-        return E / namespace_of(rest).clip(rest, SMALLEST_REST, None)
+        return self._on_contrasts * B * (1.0 - B / B.sum(1)[:, None])
 
     def margins(self, scores: Floats, labels: Floats) -> Floats:
         others, each, codes = scores.copy(), np.arange(len(labels)), labels.astype(np.intp)
@@ -348,6 +346,12 @@ class Multinomial(BlockLoss):
     def converted(self, D: Any, rows: Any) -> Any:
         p, weighted = D
         return super().converted(p, rows), super().converted(weighted, rows)
+
+
+def curvature_of(held_back: Any, steps: Any) -> Any:
+    """w with w/(1 + γw) = E: the curvature of a problem of its own that is held back as much."""
+    rest = 1.0 - steps * held_back
+    return held_back / namespace_of(rest).clip(rest, SMALLEST_REST, None)
 
 
 @dataclass(frozen=True)

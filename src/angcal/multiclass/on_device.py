@@ -16,10 +16,10 @@ from angcal.arrays import namespace_of, on_host, placed_like
 from angcal.leverages import SampledHessian
 from angcal.leverages.steps import left_out
 from angcal.links.multiclass import Softmax
-from angcal.losses import Multinomial
+from angcal.losses import Multinomial, curvature_of
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
-from angcal.observables import count_shifts
+from angcal.observables import count_shifts, step_ratio, typical_classes
 from angcal.rows import TensorRows
 from angcal.solvers.newton_cg import Solution
 
@@ -45,10 +45,17 @@ def scores_on_device(
     xp = namespace_of(U)
     p = xp.exp(U - xp.max(U, axis=1, keepdims=True))
     p = p / xp.sum(p, axis=1, keepdims=True)
-    curvature = K / (K - 1.0) * omega * (1.0 - xp.sum(p * p, axis=1)) / K
-    steps = _steps(rows, on_host(curvature), strength)
-    curvature = loss.effective_curvatures(p, omega, placed_like(steps, U)[:, None])
-    steps = _steps(rows, on_host(xp.sum(curvature, axis=1)) / K, strength)
+    curvature = on_host(omega * (1.0 - xp.sum(p * p, axis=1))) / (K - 1.0)
+    for _ in range(plan.SHARED_ROUNDS):
+        steps = _steps(rows, curvature, strength)
+        held = loss.held_back(p, omega, placed_like(steps, U)[:, None])
+        curvature = curvature_of(on_host(xp.sum(held, axis=1)) / K, steps)
+    some = typical_classes(on_host(xp.sum(held, axis=0))[None, :])
+    few = xp.asarray(some, device=U.device)
+    D = curvature_of(on_host(held[:, few]), steps[:, None])
+    missed = (codes[:, None] == some) - on_host(p[:, few])
+    own = np.column_stack([_steps(rows, np.ascontiguousarray(each), strength) for each in D.T])
+    steps = steps * step_ratio(own, steps[:, None], weights[:, None] * missed)
     taken = np.sort(
         np.random.default_rng(plan.SEED).permutation(n)[: max(1, plan.MAP_ENTRIES // K)]
     )
