@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
+from angcal.angle import Angle
 from angcal.calibrate import Options, calibrate
 from angcal.estimators.base_model import (
     fit_base,
@@ -34,6 +35,7 @@ from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.links.multiclass import SeveralLink
 from angcal.multiclass import ClassScores, calibrate_classes, class_scores
+from angcal.multiclass.observable import observable_angles
 from angcal.multiclass.on_device import scores_on_device
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit
@@ -64,8 +66,8 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         with its covariance one that is known.
     angle : {"auto", "observable", "loo"} or float, default="auto"
         How the cosine is found; a number is taken as the cosine itself. Three and more classes
-        have "auto" and "loo", which are the same to them, and take neither ``covariance``,
-        ``pool``, ``sign_holdout`` nor ``polish``.
+        take the names, and neither ``sign_holdout`` nor ``polish``; their probabilities do not
+        depend on the angles.
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features, as the linear model sees them. An operator has ``solve(V)`` = Σ⁻¹V and
         ``norm(w)`` = ‖w‖_Σ, so that a structured Σ need not be written out. An estimator is
@@ -218,7 +220,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
             warn_about_repeats(rows, np.sum([o.leverage_shares for o in observed], axis=0))
         if training.n_classes == 2:
             return self._calibrate(fits[0], rows, training, pool)
-        return self._calibrate_classes(fits, observed, training)
+        return self._calibrate_classes(fits, observed, rows, training, pool)
 
     def _fit_base(self, model: Any, training: Training) -> tuple[Matrix, list[LinearFit]]:
         """(A) The fitted base model, rows as its linear part sees them, and its fits."""
@@ -264,19 +266,37 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         return self
 
     def _calibrate_classes(
-        self, fits: list[LinearFit], observed: list[Observables], training: Training
+        self,
+        fits: list[LinearFit],
+        observed: list[Observables],
+        rows: Matrix,
+        training: Training,
+        pool: Any,
     ) -> AngularCalibratedClassifier:
         """(C), (D) Angles, link and map of several scores."""
         scores = class_scores(fits, observed)
         self.coef_, self.intercept_ = scores.coef, scores.intercept
         forget(self, "passes_")
-        return self._calibrate_scores(scores, training.codes, training.weights)
+        opened = open_like(self, pool, rows, self._rows_like_X)
+        angles: list[Angle] | str | None = None
+        if self.angle != "loo" and not (opened is None and self.covariance is None):
+            codes = training.codes.astype(np.intp)
+            options = (training.weights, self.covariance, opened, self.confidence)
+            angles = observable_angles(fits, observed, codes, *options)
+            warn_if_unlike(opened, rows)
+        return self._calibrate_scores(scores, training.codes, training.weights, angles)
 
     def _calibrate_scores(
-        self, scores: ClassScores, codes: Floats, weights: Floats
+        self,
+        scores: ClassScores,
+        codes: Floats,
+        weights: Floats,
+        angles: list[Angle] | str | None = None,
     ) -> AngularCalibratedClassifier:
         softmax = resolved_softmax(self.link, scores.n_classes)
-        result = calibrate_classes(scores, codes.astype(np.intp), weights, softmax, self.confidence)
+        result = calibrate_classes(
+            scores, codes.astype(np.intp), weights, softmax, self.confidence, angles
+        )
         self.angle_, self.link_, self.curve_ = result.angle, result.link, result.map
         self.calibration_, self._left_out = result.choice, result.left_out
         forget(self, "scale_")
