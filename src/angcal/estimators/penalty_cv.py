@@ -266,7 +266,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
         self.C_ = float(self.Cs_[index])
         fit = self._finish(X, design, solution.column(index), all_observables[index])
-        warn_about_repeats(X, self.observables_.leverage_shares)
+        warn_about_repeats(X, [self.observables_])
         self._set_calibration(_calibrated(fit, self.observables_, weights, options))
         self.path_ = self._report(curves, all_observables, errors, index)
         restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]
