@@ -37,6 +37,7 @@ pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from angcal.export import ExportError, register_converters, to_onnx  # noqa: E402
+from angcal.export.curves import CURVES  # noqa: E402
 
 DATA = simulate(150, 60, link=Logit(3.0, 1.0), random_state=0)
 FRESH = DATA.sample(500, random_state=1)[0]
@@ -435,6 +436,11 @@ def test_calibrators_of_classes_agree(method, K):
     options = {"ridge": 0.1} if method == "matrix" else {}
     curve = SEVERAL_CALIBRATORS[method](**options).fit(scores, y)
     assert_exact(clone_with(K, curve), fresh)
+
+
+@pytest.mark.parametrize("kind", [*CALIBRATORS.values(), *SEVERAL_CALIBRATORS.values()])
+def test_every_calibrator_has_an_onnx_form(kind):
+    assert kind in CURVES
 
 
 def test_an_own_calibrator_is_refused_by_name():
