@@ -120,7 +120,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         "penalties": all of the path, each by how well it does; no further fit. "folds": five
         classifiers like this one, each without a fifth of the rows; six paths instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
-        was one: prediction takes as many products, tensors and ONNX are not served, and a pool must
+        was one: prediction takes as many products, tensors are not served, and a pool must
         allow several passes. All other attributes stay those of the one chosen fit.
 
     Attributes
