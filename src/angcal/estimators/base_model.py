@@ -23,17 +23,17 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import has_fit_parameter
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host, placed_like
+from angcal.arrays import on_host
 from angcal.estimators.training import Training
 from angcal.leverages import SingularHessianError
-from angcal.losses import Logistic
+from angcal.losses import Logistic, Multinomial
 from angcal.notices import OptimalityWarning, warn
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit, check_separable
 from angcal.rows import TensorRows
 from angcal.sklearn_problems import LinearHead, read_fits, unwrap
 from angcal.solvers.minimize import minimize
-from angcal.solvers.newton_cg import NewtonCG
+from angcal.solvers.newton_cg import NewtonCG, Solution
 from angcal.threads import side_pools_at_rest
 
 # Scores that still have this share of their spread to move are not those of the optimum. Under a
@@ -70,16 +70,15 @@ def takes_many_classes(model: Any) -> bool:
 def fit_base(model: Any, training: Training) -> Any:
     """A fitted clone of the model, or the model itself where it was trained elsewhere."""
     if is_trained_elsewhere(model):
-        _refuse_fit_params(training, "the model was trained elsewhere and is not fitted again")
+        if training.fit_params:
+            raise TypeError(
+                f"fit was given {', '.join(training.fit_params)}, but the model was trained "
+                "elsewhere and is not fitted again; leave it out."
+            )
         _check_classes(unwrap(model)[1], training.classes)
         return model
     weights = training.weights if training.weighted else None
     return _fit_clone(model, training.X, training.y, weights, training.fit_params)
-
-
-def _refuse_fit_params(training: Training, why: str) -> None:
-    if training.fit_params:
-        raise TypeError(f"fit was given {', '.join(training.fit_params)}, but {why}; leave it out.")
 
 
 def fit_params_for(owner: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
@@ -204,8 +203,8 @@ def _split_params(
 # -- on a device -----------------------------------------------------------------------------
 
 
-def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
-    """Ridge logistic regression where X is: (the fitted model, its fit).
+def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, Solution]:
+    """Ridge logistic regression where X is: (the fitted model, its rows, its solution).
 
     Parameters
     ----------
@@ -214,10 +213,10 @@ def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
     training : Training
         With a tensor X.
     """
-    _refuse_fit_params(training, "the solver for tensors takes no fit parameters")
-    X, strength = training.X, _ridge_strength(model)
+    X, strength = training.X, ridge_strength(model)
     rows = TensorRows(X, bool(model.fit_intercept))
-    problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]))
+    loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
+    problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]), loss)
     solution = problem.solve(tol=0.0, gradient_tol=model.tol)
     gradient = float(solution.gradient[0])
     if gradient > LARGEST_EXCESS * model.tol:
@@ -226,27 +225,32 @@ def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
             "raise tol, strengthen the penalty, or pass a tensor of type float64.",
             ConvergenceWarning,
         )
-    intercept = on_host(solution.intercepts)
     fitted = clone(model)
-    fitted.coef_, fitted.intercept_ = solution.coef.T, placed_like(intercept, X)
+    fitted.coef_, fitted.intercept_ = solution.coef.T, solution.intercepts
     fitted.classes_, fitted.n_iter_ = training.classes, np.array([solution.newton_steps])
-    fit = LinearFit(
+    return fitted, rows, solution
+
+
+def fit_on_device(
+    model: Any, training: Training, rows: TensorRows, solution: Solution
+) -> LinearFit:
+    """The fit of two classes, to be read as any other."""
+    return LinearFit(
         X=rows,
         labels=training.codes,
         weights=training.weights,
         coef=on_host(solution.coef)[:, 0],
-        intercept=float(intercept[0]),
+        intercept=float(on_host(solution.intercepts)[0]),
         loss=Logistic(),
-        penalty=Ridge(strength / float(training.weights.sum())),
-        fit_intercept=bool(model.fit_intercept),
+        penalty=Ridge(ridge_strength(model) / float(training.weights.sum())),
+        fit_intercept=rows.intercept,
         iterations=solution.newton_steps,
         hessian_method="randomised",
         known_scores=on_host(solution.scores)[:, 0],
     )
-    return fitted, fit
 
 
-def _ridge_strength(model: Any) -> float:
+def ridge_strength(model: Any) -> float:
     """λ = 1/C of a ridge LogisticRegression; others are refused."""
     plain = isinstance(model, LogisticRegression) and model.class_weight is None
     l1_ratio = getattr(model, "l1_ratio", None)
