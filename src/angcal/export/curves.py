@@ -213,7 +213,7 @@ def _paired(nodes: Nodes, scores: str, curve: PairedScores) -> str:
     """P(y = 1) by the map of K classes at (−u/2, u/2)."""
     inner = curve.calibrator_
     both = CURVES[type(inner)](nodes, nodes.times(scores, [[-0.5, 0.5]]), inner)
-    return nodes.into(both, [[0.0], [1.0]])
+    return nodes.columns(both, [1])
 
 
 def _log_sigmoid(nodes: Nodes, name: str) -> str:
@@ -310,9 +310,9 @@ def _one_vs_rest(nodes: Nodes, scores: str, curve: OneVsRestCalibration) -> str:
     """m_k/Σ_l m_l with one small graph for each class; 1/K where all are zero."""
     K, columns = curve.n_classes_, []
     for k, inner in enumerate(curve.calibrators_):
-        own = nodes.into(scores, np.eye(K)[:, k : k + 1])
+        own = nodes.columns(scores, [k])
         if curve.log_odds:
-            others = nodes.into(scores, np.delete(np.eye(K), k, axis=1))
+            others = nodes.columns(scores, np.delete(np.arange(K), k))
             own = nodes.add("Sub", own, _log_sum_exp(nodes, others))
         columns.append(CURVES[type(inner)](nodes, own, inner))
     each = nodes.add("Concat", *columns, axis=1)
