@@ -157,7 +157,12 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
             return self._fit_map(self.observables_.calibration_scores, training)
         found = class_scores(fits, observed)
         self.coef_, self.intercept_ = found.coef, found.intercept
-        return self._fit_map(found.honest, training)
+        scores = found.honest
+        if len(fits) == 1:
+            # A softmax sees differences. The mean of fitted scores is zero, that of scores left out
+            # is not: it would tell a matrix the label.
+            scores = scores - scores.mean(axis=1, keepdims=True)
+        return self._fit_map(scores, training)
 
     def _fit_map(self, scores: Floats, training: Training) -> ScoreCalibratedClassifier:
         # Heads that were fitted one-vs-rest have scores that are to be read one by one.
