@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from angcal.multiclass.angles import whiten
+from angcal.multiclass.family import LinearFamily
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -15,9 +17,7 @@ from angcal.baselines import SoftmaxTemperature
 from angcal.links.multiclass import OneVsRest, Softmax
 from angcal.losses import contrasts
 from angcal.multiclass import read_class_scores
-from angcal.multiclass.angles import whiten
 from angcal.multiclass.choice import _slopes_without, candidate, choose, simpler_maps
-from angcal.multiclass.family import LinearFamily
 
 
 def _draw(n=150, d=30, K=4, seed=0):
