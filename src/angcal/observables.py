@@ -21,22 +21,23 @@ h_i = x_iᵀĤ_ww x_i + 1/(ΣD + Nq₀), so the push is removed by
     z̃_i = u_i − (h_i − 1/(ΣD + Nq₀)) / (1 − h_i D_i) · ψ_i
 
 With one score for each of K classes, every class has its own h_i, D_i and γ_i, and D_i is what of
-the joint curvature belongs to it (:meth:`angcal.losses.Multinomial.effective_curvatures`). This
+the joint curvature belongs to it (:meth:`angcal.losses.Multinomial.held_back`). This
 module is the only home of these formulas.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages
-from angcal.leverages.steps import left_out, remaining_curvature
-from angcal.losses import Logistic, Multinomial
+from angcal.leverages.steps import left_out, put_back, remaining_curvature
+from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
 
 
@@ -166,6 +167,9 @@ class Observables:
 def observe(fit: LinearFit) -> Observables:
     """Observables of a fit, from one factorization on the smaller side.
 
+    With K scores, steps γ that all classes share come first, from a problem that is held back as
+    much as they are on average; then, where that is cheap, those of each class.
+
     Examples
     --------
     >>> import numpy as np
@@ -179,13 +183,43 @@ def observe(fit: LinearFit) -> Observables:
     >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
     True
     """
-    found, curvatures = fit.leverages(), fit.curvatures
-    if isinstance(fit.loss, Multinomial):
-        # One round will do: a second moves the scores by less than a thousandth.
-        steps = left_out(found.values, curvatures)
-        curvatures = fit.loss.effective_curvatures(fit.scores, fit.weights, steps)
-        found = fit.leverages(curvatures)
-    return observables_from(fit, found, curvatures)
+    if not isinstance(fit.loss, Multinomial):
+        return observables_from(fit, fit.leverages())
+    n, d = fit.shape
+    separate = plan.separates_classes(n, min(n, d), fit.loss.n_classes)
+    p, mean = fit.loss.probabilities(fit.scores), mean_curvature(fit.curvatures)
+    for _ in range(plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS):
+        found = fit.leverages(mean)
+        steps = left_out(found.values, mean)
+        held = fit.loss.held_back(p, fit.weights, steps)
+        mean = curvature_of(mean_curvature(held), steps)
+    curvatures = curvature_of(held, steps)
+    if separate:
+        return observables_from(fit, fit.leverages(curvatures), curvatures)
+    some = typical_classes(curvatures)
+    own = left_out(fit.leverages(curvatures[:, some]).values, curvatures[:, some])
+    steps = steps * step_ratio(own, steps, fit.residuals[:, some])
+    shared = replace(found, values=put_back(steps, curvatures))
+    return observables_from(fit, shared, curvatures)
+
+
+def mean_curvature(curvatures: Floats) -> Floats:
+    """Of all classes, (n, 1)."""
+    return curvatures.mean(axis=1, keepdims=True)
+
+
+def typical_classes(curvatures: Floats) -> np.ndarray:
+    """A few classes, from those of the least curvature to those of the most."""
+    totals = curvatures.sum(axis=0)
+    count = min(plan.SAMPLED_CLASSES, len(totals))
+    places = (np.arange(count) + 0.5) * len(totals) / count
+    return np.argsort(totals)[places.astype(np.intp)]
+
+
+def step_ratio(own: Floats, shared: Floats, residuals: Floats) -> float:
+    """Σψ²γ_ik/Σψ²γ_i over some classes: by how much shared steps fall short of their own."""
+    squares = residuals**2
+    return float(np.sum(squares * own) / max(np.sum(squares * shared), np.finfo(float).tiny))
 
 
 def observables_from(
@@ -226,15 +260,18 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     return observables.calibration_scores
 
 
-def count_shifts(codes: np.ndarray, weights: Floats, n_classes: int) -> Floats:
+def count_shifts(
+    codes: np.ndarray, weights: Floats, n_classes: int, rows: np.ndarray | slice = slice(None)
+) -> Floats:
     """(ω_i/W_y)·W/(W − ω_i) in the column of each row's class, (n, K); W_y the class's weight.
 
     Without row i its class has less weight, and its logit is lower by as much: this is the
     leave-one-out step of a model that has intercepts alone. New rows are judged by the count of
-    all, so that the step is to be given back.
+    all, so that the step is to be given back. ``rows`` are those that are asked for.
     """
-    shifts = np.zeros((len(codes), n_classes))
     totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
+    codes, weights = codes[rows], weights[rows]
+    shifts = np.zeros((len(codes), n_classes))
     shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
     return shifts
 

@@ -30,7 +30,7 @@ from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
 from angcal.rows import Rows, as_rows, rotate
-from angcal.solvers.newton_cg import NewtonCG, Solution
+from angcal.solvers.newton_cg import LARGEST_FORCING, NewtonCG, Solution
 
 
 class SeparableDataError(ValueError):
@@ -181,18 +181,22 @@ class LinearFit:
             h = hessian.leverages()
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
-        if self._shares_design:
-            strengths = np.full(D.shape[1], self._ridge)
+        K, m = len(self.coef), D.shape[1]
+        if self._shares_design and m > plan.SAMPLED_CLASSES:
             # Rows near the border of a class reach farther than others of their size, so that
             # sampling takes more of them than a factorization of moderate side is worth.
-            short = self.hessian_method == "auto" and not plan.samples(*self._design.shape)
-            method = "exact" if short else self.hessian_method
-            return many_leverages(self._design, D, strengths, method=method, with_coupling=False)
-        parts = [
-            self._factorized(np.ascontiguousarray(D[:, k]), coef, "exact").leverages()
-            for k, coef in enumerate(self.coef)
+            short = self.hessian_method == "auto" and not plan.samples(*self.design.shape)
+            method = "single" if short else self.hessian_method
+            strengths = np.full(m, self._ridge)
+            return many_leverages(self.design, D, strengths, method=method, with_coupling=False)
+        # A few classes, no penalty, or an active set for each class.
+        coefs = self.coef if m == K else [self.coef.any(axis=0) * 1.0] * m
+        hessians = [
+            self._factorized(np.ascontiguousarray(D[:, k]), coef) for k, coef in enumerate(coefs)
         ]
-        return Leverages(np.column_stack(parts), None, "primal")
+        found = np.column_stack([hessian.leverages() for hessian in hessians])
+        first = hessians[0]
+        return Leverages(found, None, first.side, first.relative_error, first.remark)
 
     @property
     def _shares_design(self) -> bool:
@@ -206,7 +210,7 @@ class LinearFit:
         return self.total_weight * penalty.strength if isinstance(penalty, Ridge) else 0.0
 
     @cached_property
-    def _design(self) -> Rows:
+    def design(self) -> Rows:
         """Rows in few columns, for all classes."""
         if isinstance(self.X, Rows):
             return self.X
@@ -265,7 +269,7 @@ class LinearFit:
         solver = NewtonCG(self.rows, self.labels, self.weights, strengths, self.loss)
         done = np.ones(1, dtype=bool)
         here = Solution(self.coef.T, self.intercept, self.scores, done, np.zeros(1), 0, 0)
-        return float(solver.distances(here)[0])
+        return float(solver.distances(here, LARGEST_FORCING)[0])
 
     def moved_to(self, coef: Floats, intercept: Any, iterations: int = 0) -> LinearFit:
         """The same problem at another point."""

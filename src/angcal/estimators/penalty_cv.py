@@ -47,6 +47,7 @@ from angcal.estimators.training import (
 )
 from angcal.losses import Multinomial
 from angcal.multiclass import ClassCalibration, calibrate_classes, class_scores
+from angcal.multiclass.observable import observable_angles
 from angcal.notices import AngleWarning
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
@@ -461,8 +462,12 @@ def _calibrated(
     """Angle, link and map of one fit of any number of classes."""
     if not isinstance(fit.loss, Multinomial):
         return calibrate(fit, observables, weights, options)
+    codes, angles = fit.labels.astype(np.intp), None
+    if options.angle != "loo" and not (options.pool is None and options.covariance is None):
+        given = (options.covariance, options.pool, options.confidence)
+        angles = observable_angles([fit], [observables], codes, weights, *given)
     scores = class_scores([fit], [observables])
-    return calibrate_classes(scores, fit.labels.astype(np.intp), weights, None, options.confidence)
+    return calibrate_classes(scores, codes, weights, None, options.confidence, angles)
 
 
 FOLDS = 5

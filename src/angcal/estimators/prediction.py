@@ -14,6 +14,8 @@ from angcal.arrays import namespace_of, on_host, placed_like, product
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
+from angcal.multiclass import ClassMap
+from angcal.multiclass.on_device import predict_on_device
 from angcal.sklearn_problems import unwrap
 
 
@@ -72,7 +74,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """
         p = self.predict_proba(X)
         if len(self.classes_) > 2:
-            return self.classes_[np.argmax(p, axis=1)]
+            place = namespace_of(p).argmax(p, axis=1)
+            return self.classes_[np.asarray(on_host(place), dtype=np.intp)]
         likely = p[:, 1] > 0.5
         if not on_device(X):
             return self.classes_[likely.astype(int)]
@@ -118,16 +121,17 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} {reason} does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
+        if len(self.classes_) > 2:
+            weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
+            return predict_on_device(self.curve_, X @ weights.T + intercept)
         coef = placed_like(on_host(self.coef_), X)[0, :]
         positive = on_device_curve(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
         return namespace_of(X).stack([1.0 - positive, positive], axis=1)
 
     def _why_not_on_device(self) -> str | None:
-        if len(self.classes_) > 2:
-            return "of three and more classes"
         if takes_raw_rows(getattr(self, "estimator_", None)):
             return "with a pipeline"
-        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
+        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve | ClassMap):
             return "with another curve than the angular one"
         return None
 

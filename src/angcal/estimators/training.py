@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +92,7 @@ def validated(
         refuse_dask(values, name)
     encode = encode_several if many_classes else encode_binary
     if on_device(X):
-        return _validated_tensor(estimator, X, y, sample_weight)
+        return _validated_tensor(estimator, X, y, sample_weight, encode)
     if raw_rows:
         # Whatever the pipeline's first step accepts is welcome here too.
         validate_data(estimator, X, y, skip_check_array=True)
@@ -114,11 +115,13 @@ def validated(
     return _enough(Training(X, classes, codes, weights, sample_weight is not None))
 
 
-def _validated_tensor(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Training:
+def _validated_tensor(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, encode: Callable[[Any], Any]
+) -> Training:
     """Labels and weights on the host, one per row of a tensor."""
     check_tensor(X)
     y = y.cpu() if hasattr(y, "cpu") else y
-    classes, codes = encode_binary(column_or_1d(np.asarray(y), warn=True))
+    classes, codes = encode(column_or_1d(np.asarray(y), warn=True))
     if len(codes) != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give one each.")
     weights = np.ones(len(codes))

@@ -67,8 +67,9 @@ def many_leverages(
         Curvatures.
     strengths : (m,) array
         λ.
-    method : {"auto", "exact", "randomised"}
-        "auto" is exact where that takes no longer.
+    method : {"auto", "exact", "single", "randomised"}
+        "auto" is exact where that takes no longer, "single" exact in single precision where that
+        will do.
     order : (n,) array of int, optional
         Rows by size, for sampling.
     tolerance : float
@@ -76,14 +77,15 @@ def many_leverages(
     with_coupling : bool, default=True
     """
     (n, k), m = rows.shape, len(strengths)
-    if method != "randomised" and n * k * k <= plan.BATCH_PRODUCTS and isinstance(rows, DenseRows):
+    quick = n * k * k <= plan.BATCH_PRODUCTS and method != "randomised"
+    if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
-        return _joined(
-            [_batch(rows, D[:, part], strengths[part], with_coupling) for part in _parts(m, size)]
-        )
+        single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
+        parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
+        return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
     # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
     rare = isinstance(rows, SparseRows) and not plan.samples(n, k)
-    if method == "exact" or (method == "auto" and rare):
+    if method in ("exact", "single") or (method == "auto" and rare):
         return _exact(rows, D, strengths, with_coupling)
     found = []
     for part in _parts(m, plan.PROBLEMS_AT_ONCE):
@@ -139,19 +141,26 @@ def _sampled(
     return Leverages(h, coupling, "randomised", sampled.survey.relative_error)
 
 
-def _batch(rows: DenseRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
-    """Small inverses, all at once: what twenty calls would spend on being called is saved."""
-    Z = rows.lines(np.arange(rows.shape[0]))
-    half = np.sqrt(D.T)[:, :, None] * Z
+def _batch(
+    rows: DenseRows, D: Floats, strengths: Floats, with_coupling: bool, single: bool
+) -> Leverages:
+    """Inverses all at once: what twenty calls would spend on being called is saved."""
+    Z = (rows.single() if single else rows).lines(np.arange(rows.shape[0]))
+    half = np.sqrt(D.T).astype(Z.dtype)[:, :, None] * Z
     H = half.transpose(0, 2, 1) @ half
     slopes = np.arange(rows.shape[1])
-    H[:, slopes, slopes] += strengths[:, None]
+    H[:, slopes, slopes] += strengths.astype(Z.dtype)[:, None]
     # Unit diagonal before inverting: badly scaled columns are not a singularity.
-    scale = 1.0 / np.sqrt(np.maximum(np.einsum("cjj->cj", H), np.finfo(float).tiny))
-    inverse = np.linalg.inv(H * scale[:, :, None] * scale[:, None, :])
-    inverse *= scale[:, :, None] * scale[:, None, :]
+    scale = 1.0 / np.sqrt(np.maximum(np.einsum("cjj->cj", H), np.finfo(Z.dtype).tiny))
+    H *= scale[:, :, None]
+    H *= scale[:, None, :]
+    inverse = np.linalg.inv(H)
+    if single and not np.einsum("cjj->cj", inverse).max() <= plan.LARGEST_SINGLE_INFLATION:
+        return _batch(rows, D, strengths, with_coupling, single=False)
+    inverse *= scale[:, :, None]
+    inverse *= scale[:, None, :]
     images = Z @ inverse
-    h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0)
+    h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0).astype(np.float64)
     zeros = np.zeros(len(strengths))
     if not with_coupling:
         return Leverages(h, None, "primal", zeros)

@@ -11,8 +11,7 @@ a alone is temperature scaling. Where labels are few, δ and e stay near zero.
 
 Noise that an angle calls for, E_Z softmax(h + LZ), is left out: labels cannot tell it from a
 smaller a, and no probability is the better for it (docs/several.md). Predictions average over a, at
-steps of its posterior standard deviation with δ and e at their best for each, weighed by Laplace's
-rule.
+steps of its posterior standard deviation, δ and e moving along with it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.link_posterior import BELIEF, DEVIATIONS
 from angcal.links.multiclass import Softmax
@@ -32,7 +32,7 @@ from angcal.multiclass.class_map import ClassMap
 # log-loss over the better of plain and temperature scaling 0.984. δ within ±0.3 or ±1: +0.4 and
 # 0 %; without e +0.2 %, e within ±0.2 or ±0.4: +0.2 and +0.9 %; a about a typical scale: +0.1 %.
 LOG_SLOPE_SD, OFFSET_SD, CLASS_SLOPE_SD = 1.0, 0.5, 0.1
-MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN, LONGEST_STEP = 50, 30, 1e-10, 1.0
+MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN, LONGEST_STEP = 50, 30, 1e-6, 1.0
 LARGEST_LEVERAGE = 0.9
 
 
@@ -83,6 +83,11 @@ class ClassPosterior:
         return 1.0 / sds**2
 
     @property
+    def _free(self) -> slice:
+        """Entries of θ that are estimated: a alone where there are very many classes."""
+        return slice(None if self.n_classes <= plan.MOST_SHIFTED_CLASSES else 1)
+
+    @property
     def rises(self) -> bool:
         """Whether labels rise with the scores at all: whether there is a signal."""
         share = self.weights @ self._own / self.weights.sum()
@@ -97,33 +102,44 @@ class ClassPosterior:
         along = a * self._centered + theta[1 + K :] * away
         return along + theta[1 : 1 + K], along, away
 
+    def _likely(self, theta: Floats) -> tuple[float, Floats, tuple[Floats, Floats, Floats]]:
+        """−log density, its gradient, and (p, ∂h/∂log a, ∂h/∂e)."""
+        h, along, away = self._parts(theta)
+        h -= h.max(axis=1, keepdims=True)
+        p = np.exp(h)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        value = float(self.weights @ (np.log(total[:, 0]) - h[np.arange(len(h)), self.codes]))
+        miss = self.weights[:, None] * (p - self._own)
+        slopes = ([np.sum(miss * along)], miss.sum(axis=0), np.sum(miss * away, axis=0))
+        off = theta.copy()
+        off[0] -= self.log_slope
+        gradient = np.concatenate(slopes) + self._precisions * off
+        return value + 0.5 * float(off @ (self._precisions * off)), gradient, (p, along, away)
+
     def _evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """−log density, its gradient and its Fisher information."""
-        K, weights = self.n_classes, self.weights[:, None]
-        h, along, away = self._parts(theta)
-        total = logsumexp(h, axis=1, keepdims=True)
-        p = np.exp(h - total)
-        value = float(self.weights @ (total[:, 0] - h[np.arange(len(h)), self.codes]))
-        miss = weights * (p - self._own)
-        slopes = (np.sum(miss * along), miss.sum(axis=0), np.sum(miss * away, axis=0))
-        off = theta - np.concatenate([[self.log_slope], np.zeros(2 * K)])
-        gradient = np.concatenate([[slopes[0]], slopes[1], slopes[2]]) + self._precisions * off
-        information = self._information(p, along, away)
-        information[np.diag_indices_from(information)] += self._precisions
-        return value + 0.5 * float(off @ (self._precisions * off)), gradient, information
+        value, gradient, parts = self._likely(theta)
+        information = self._information(*parts)
+        information[np.diag_indices_from(information)] += self._precisions[self._free]
+        return value, gradient[self._free], information
 
     def _information(self, p: Floats, along: Floats, away: Floats) -> Floats:
         """Σ_i ω_i Jᵀ(diag p − ppᵀ)J."""
         K = self.n_classes
         half = np.sqrt(self.weights)[:, None]
         pushed = half * p * (along - np.sum(p * along, axis=1, keepdims=True))
+        first = np.sum(pushed * half * along)
+        if self._free.stop == 1:
+            return np.full((1, 1), first)
         found = np.empty((1 + 2 * K, 1 + 2 * K))
-        found[0, 0] = np.sum(pushed * half * along)
+        found[0, 0] = first
         found[0, 1 : 1 + K] = np.sum(pushed * half, axis=0)
         found[0, 1 + K :] = np.sum(pushed * half * away, axis=0)
-        both = np.concatenate([half * p, half * p * away], axis=1)
-        found[1:, 1:] = -both.T @ both
-        each = half * half * p
+        rooted = half * p
+        both = np.concatenate([rooted, rooted * away], axis=1)
+        np.negative(both.T @ both, out=found[1:, 1:])
+        each = half * rooted
         d, e = np.arange(1, 1 + K), np.arange(1 + K, 1 + 2 * K)
         found[d, d] += each.sum(axis=0)
         mixed = np.sum(each * away, axis=0)
@@ -133,13 +149,18 @@ class ClassPosterior:
         found[1:, 0] = found[0, 1:]
         return found
 
-    def _minimum(self, theta: Floats, free: slice) -> tuple[Floats, float, Floats]:
-        """(θ, −log density, information) by Newton's method in the free entries of θ."""
+    # -- what it says --------------------------------------------------------------------------
+
+    @cached_property
+    def mode(self) -> tuple[Floats, Floats]:
+        """(θ, information) of highest density, by Newton's method."""
+        theta = np.zeros(1 + 2 * self.n_classes)
+        theta[0] = self.log_slope
         value, gradient, information = self._evaluate(theta)
         for _ in range(MOST_STEPS):
             step = np.zeros_like(theta)
-            step[free] = np.linalg.solve(information[free, free], -gradient[free])
-            if -float(gradient @ step) < SMALLEST_GAIN:
+            step[self._free] = np.linalg.solve(information, -gradient)
+            if -float(gradient @ step[self._free]) < SMALLEST_GAIN:
                 break
             step *= min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
             for _ in range(MOST_HALVINGS):
@@ -150,32 +171,18 @@ class ClassPosterior:
             else:
                 break
             theta, (value, gradient, information) = theta + step, found
-        return theta, value, information
-
-    # -- what it says --------------------------------------------------------------------------
-
-    @cached_property
-    def mode(self) -> tuple[Floats, Floats]:
-        """(θ, information) of highest density."""
-        start = np.zeros(1 + 2 * self.n_classes)
-        start[0] = self.log_slope
-        theta, _, information = self._minimum(start, slice(None))
         return theta, information
 
     @cached_property
     def averaged(self) -> tuple[Floats, Floats]:
         """(shares, θ) of what predictions average over."""
         theta, information = self.mode
-        deviation = float(np.sqrt(np.linalg.inv(information)[0, 0]))
-        places, losses = [], []
-        for away in DEVIATIONS:
-            start = theta.copy()
-            start[0] += away * deviation
-            place, value, about = self._minimum(start, slice(1, None))
-            places.append(place)
-            losses.append(value + 0.5 * float(np.linalg.slogdet(about[1:, 1:])[1]))
-        shares = softmax(-np.array(losses))
-        return shares, np.array(places)
+        along = np.zeros_like(theta)
+        along[self._free] = np.linalg.inv(information)[0]
+        # δ and e move along with a, as the normal law about the mode has them.
+        places = theta + np.outer(np.array(DEVIATIONS) / np.sqrt(along[0]), along)
+        losses = np.array([self._likely(place)[0] for place in places])
+        return softmax(-losses), places
 
     @cached_property
     def map(self) -> ClassMap:
@@ -202,7 +209,8 @@ class ClassPosterior:
         K, counts = self.n_classes, np.bincount(self.codes, minlength=self.n_classes)
         means = self._own.T @ gradients / np.maximum(counts, 1)[:, None]
         gradients = gradients - (counts > 1)[self.codes, None] * means[self.codes]
-        moves = np.linalg.solve(information, gradients.T).T
+        moves = np.zeros_like(gradients)
+        moves[:, self._free] = np.linalg.solve(information, gradients[:, self._free].T).T
         steps = moves[:, :1] * along + moves[:, 1 : 1 + K] + moves[:, 1 + K :] * away
         curved = weights * p * (steps - np.sum(p * steps, axis=1, keepdims=True))
         size = np.maximum(np.sum(pull**2, axis=1), np.finfo(float).tiny)

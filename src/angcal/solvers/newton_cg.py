@@ -138,8 +138,9 @@ class NewtonCG:
         if self.rows.intercept:
             start = self.loss.constant_scores(self.labels, self._host_weights)
             V[-1] = np.repeat(np.atleast_1d(start), self.m)
-        place = self.rows.place
-        U = place(np.broadcast_to(V[-1] * self.rows.intercept, (n, columns)).copy())
+        place, xp = self.rows.place, self.rows.xp
+        # Made where the rows are: it is as large as n × q·m.
+        U = xp.broadcast_to(place(V[-1:] * self.rows.intercept), (n, columns)) + 0.0
         return self._descend(place(V), U, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:
@@ -147,14 +148,14 @@ class NewtonCG:
         V = self._stacked(found)
         return self._descend(V, self.rows.forward(V), tol, 0.0)
 
-    def distances(self, found: Solution) -> Floats:
+    def distances(self, found: Solution, forcing: float = SMALLEST_FORCING) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem: how far scores still have to move.
 
         As `LinearFit.distance_to_optimum`, which rotations do not change; NaN where every weight
-        is zero.
+        is zero. ``forcing`` is the share of the residual that δ may leave.
         """
         state = _State(self, self.strengths, self._stacked(found), found.scores)
-        _, image = state.newton_step(np.full(self.m, SMALLEST_FORCING))
+        _, image = state.newton_step(np.full(self.m, forcing))
         shift = np.sqrt(self._per_problem(on_host(image) ** 2).mean(axis=0))
         scores = on_host(found.scores)
         spread = np.sqrt(self._per_problem(np.var(scores, axis=0)[None, :])[0])
