@@ -120,7 +120,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         "penalties": all of the path, each by how well it does; no further fit. "folds": five
         classifiers like this one, each without a fifth of the rows; six paths instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
-        was one: prediction takes as many products, tensors and ONNX are not served, and a pool must
+        was one: prediction takes as many products, tensors are not served, and a pool must
         allow several passes. All other attributes stay those of the one chosen fit.
 
     Attributes
@@ -266,7 +266,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
         self.C_ = float(self.Cs_[index])
         fit = self._finish(X, design, solution.column(index), all_observables[index])
-        warn_about_repeats(X, self.observables_.leverage_shares)
+        warn_about_repeats(X, [self.observables_])
         self._set_calibration(_calibrated(fit, self.observables_, weights, options))
         self.path_ = self._report(curves, all_observables, errors, index)
         restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -17,6 +20,30 @@ from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
 from angcal.multiclass.on_device import predict_on_device
 from angcal.sklearn_problems import unwrap
+
+# Arrays that grow with the training rows, and what is computed from them; predictions need none.
+OF_TRAINING = ("observables_", "_left_out")
+FROM_TRAINING = (*OF_TRAINING, "loo_proba_", "plain_loo_proba_")
+# Arguments that hold rows or a matrix of the data. A covariance estimator has neither yet.
+DATA_PARAMETERS = ("pool", "sign_holdout", "covariance")
+_LEFT_OUT_OF_STATES: ContextVar[tuple[str, ...]] = ContextVar("left out of states", default=())
+
+
+@contextmanager
+def states_for_files(keep_observables: bool) -> Iterator[None]:
+    """Within it, states of classifiers, wherever they are nested, hold no rows of data.
+
+    Parameters
+    ----------
+    keep_observables : bool
+        Whether ``observables_`` and leave-one-out probabilities are part of them all the same.
+    """
+    names = DATA_PARAMETERS if keep_observables else DATA_PARAMETERS + OF_TRAINING
+    token = _LEFT_OUT_OF_STATES.set(names)
+    try:
+        yield
+    finally:
+        _LEFT_OUT_OF_STATES.reset(token)
 
 
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
@@ -36,6 +63,28 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     coef_: Any
     intercept_: Any
     classes_: np.ndarray
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        for name in _LEFT_OUT_OF_STATES.get():
+            if name in OF_TRAINING and name in state:
+                del state[name]
+                state["_saved_without_training"] = True
+            elif name in state and not isinstance(state[name], BaseEstimator):
+                state[name] = None
+        return state
+
+    if not TYPE_CHECKING:  # To a type checker it would be every attribute.
+
+        def __getattr__(self, name: str) -> Any:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in FROM_TRAINING and "_saved_without_training" in vars(self):
+                message = (
+                    f"{name} was not saved with this model, so that its file does not grow with "
+                    "the training rows; save it with angcal.persistence.save(model, path, "
+                    "keep_observables=True), or fit it again."
+                )
+            raise AttributeError(message, name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
