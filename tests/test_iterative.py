@@ -16,8 +16,8 @@ from angcal.leverages import (
     factorize,
     sampled,
 )
-from angcal.leverages.blocks import remaining_curvature
 from angcal.leverages.factorized import factorize_exactly
+from angcal.leverages.steps import remaining_curvature
 from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.rows import as_rows
