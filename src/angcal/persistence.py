@@ -50,6 +50,7 @@ TYPES = {
     "angcal.sklearn_problems.problem": "LinearHead",
     "angcal.multiclass.calibrate": "AngleMatrix LeftOutClasses",
     "angcal.multiclass.choice": "MapChoice",
+    "angcal.multiclass.class_map": "ClassMap",
     "angcal.multiclass.integration": "Noise Rule",
     "angcal.multiclass.predictor": "SeveralPredictor",
     "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
