@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from angcal.leverages.blocks import remaining_curvature
 from numpy.testing import assert_allclose
 from scipy import sparse
 
