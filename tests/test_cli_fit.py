@@ -19,6 +19,7 @@ from angcal.cli import main  # noqa: E402
 from angcal.metrics import expected_calibration_error, log_loss  # noqa: E402
 from angcal.persistence import about, load  # noqa: E402
 from angcal.simulation import simulate  # noqa: E402
+from angcal.tables import fit_table  # noqa: E402
 
 DATA = simulate(150, 60, link=Logit(scale=3), random_state=0)
 NAMES = [f"x{j}" for j in range(60)]
@@ -76,10 +77,12 @@ def test_json_and_nothing_else(table, tmp_path, capsys):
     assert told["angle"]["cosine"] == classifier.angle_.cosine
     assert told["angle"]["cosine_interval"] == list(classifier.angle_.interval)
     labels = DATA.y  # "yes" is 1, the second class
-    p = classifier.loo_proba_[:, 1]
+    # The file does not hold what belongs to the training rows.
+    again = fit_table(frame_of().drop(columns="outcome"), frame_of()["outcome"].to_numpy())
+    p = again.classifier.loo_proba_[:, 1]
     assert told["calibrated"]["ece"] == pytest.approx(expected_calibration_error(labels, p))
     assert told["calibrated"]["log_loss"] == pytest.approx(log_loss(labels, p))
-    plain = classifier.plain_loo_proba_[:, 1]
+    plain = again.classifier.plain_loo_proba_[:, 1]
     assert told["plain"]["log_loss"] == pytest.approx(log_loss(labels, plain))
     best = np.argmin(classifier.path_.uncalibrated_log_loss)
     assert told["plain_at_its_best"] == {

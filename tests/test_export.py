@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
@@ -9,6 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -17,19 +22,35 @@ from angcal import (
     AngularCalibratedClassifier,
     AngularLogisticRegressionCV,
     Logit,
+    MEstimator,
+    PlattScaling,
     Probit,
     ScoreCalibratedClassifier,
 )
-from angcal.simulation import simulate
+from angcal.baselines import CALIBRATORS, SEVERAL_CALIBRATORS
+from angcal.links.multiclass import CallableSeveral, OneVsRest, Softmax
+from angcal.multiclass import ClassMap, angular_predictor
+from angcal.multiclass.class_map import constant
+from angcal.simulation import simulate, simulate_several
 
 pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from angcal.export import ExportError, register_converters, to_onnx  # noqa: E402
+from angcal.export.curves import CURVES  # noqa: E402
 
 DATA = simulate(150, 60, link=Logit(3.0, 1.0), random_state=0)
 FRESH = DATA.sample(500, random_state=1)[0]
 TOLERANCE = 1e-6
+# Half a unit in the last place of a float32 below 1.
+ROUNDING = 3.1e-8
+
+
+@cache
+def several(K):
+    """Rows and labels of K classes, and fresh rows."""
+    data = simulate_several(350 + 10 * K, 30, n_indices=K, random_state=0)
+    return data.X[200:], data.y[200:], data.X[:200]
 
 
 def run(model, X):
@@ -74,9 +95,14 @@ def test_probabilities_agree(options):
 
 def test_a_tuned_classifier_agrees():
     assert_parity(AngularLogisticRegressionCV(Cs=5).fit(DATA.X, DATA.y), FRESH)
-    averaged = AngularLogisticRegressionCV(Cs=5, average="penalties").fit(DATA.X, DATA.y)
-    with pytest.raises(ExportError, match="average=None"):
-        to_onnx(averaged, DATA.X)
+
+
+@pytest.mark.parametrize("average", ["penalties", "folds"])
+def test_averages_agree(average):
+    model = AngularLogisticRegressionCV(Cs=5, average=average).fit(DATA.X, DATA.y)
+    chosen = AngularLogisticRegressionCV(Cs=5).fit(DATA.X, DATA.y)
+    assert np.abs(model.predict_proba(FRESH) - chosen.predict_proba(FRESH)).max() > 0.01
+    assert_parity(model, FRESH)
 
 
 @pytest.mark.parametrize("tuned", [False, True])
@@ -182,16 +208,10 @@ def test_another_link_is_refused_by_name():
         to_onnx(model.fit(DATA.X, DATA.y), 60)
 
 
-@pytest.mark.parametrize("other", [LogisticRegression(), ScoreCalibratedClassifier()])
+@pytest.mark.parametrize("other", [LogisticRegression(), MEstimator()])
 def test_another_classifier_is_refused_by_name(other):
     with pytest.raises(ExportError, match=type(other).__name__):
         to_onnx(make_pipeline(StandardScaler(), other).fit(DATA.X, DATA.y), 60)
-
-
-def test_several_classes_are_refused():
-    model = AngularCalibratedClassifier().fit(DATA.X, np.digitize(DATA.X[:, 0], [-0.05, 0.05]))
-    with pytest.raises(ExportError, match="knows 3 classes; ONNX export takes two"):
-        to_onnx(model, 60)
 
 
 def test_labels_that_onnx_cannot_hold_are_refused():
@@ -212,3 +232,221 @@ def test_an_unknown_type_is_refused():
     model = AngularCalibratedClassifier().fit(DATA.X, DATA.y)
     with pytest.raises(ExportError, match="dtype='float16'"):
         to_onnx(model, 60, dtype="float16")
+
+
+# -- three and more classes -------------------------------------------------------------------
+
+
+def assert_exact(model, X, tolerance=1e-12):
+    """Doubles give predict_proba to its last digits, float32 to half a unit of its own."""
+    session = to_onnx(model, X.shape[1], dtype="float64")
+    label, probabilities = run(session, X)
+    expected = model.predict_proba(X)
+    assert probabilities.shape == expected.shape
+    assert np.abs(probabilities - expected).max() < tolerance
+    # Otherwise agreement would prove nothing.
+    assert np.ptp(expected, axis=0).max() > 1.0 / expected.shape[1]
+    np.testing.assert_array_equal(label, model.predict(X))
+    rows = X.astype(np.float32)
+    _, single = run(to_onnx(model, rows), rows)
+    assert single.dtype == np.float32
+    assert np.abs(single - model.predict_proba(rows.astype(np.float64))).max() < ROUNDING
+
+
+@cache
+def classifier_of(K):
+    X, y, _ = several(K)
+    return AngularCalibratedClassifier(LogisticRegression(C=0.3)).fit(X, y)
+
+
+@pytest.mark.parametrize("K", [3, 20, 100])
+def test_classes_agree(K):
+    model = classifier_of(K)
+    assert isinstance(model.curve_, ClassMap)
+    assert model.curve_.floor > 0
+    assert len(model.curve_.shares) > 1
+    assert_exact(model, several(K)[2])
+
+
+@pytest.mark.parametrize("average", [None, "penalties", "folds"])
+def test_tuned_classes_agree(average):
+    X, y, fresh = several(3)
+    model = AngularLogisticRegressionCV(Cs=[0.1, 0.3, 1.0], average=average).fit(X, y)
+    assert_exact(model, fresh)
+    plain = AngularLogisticRegressionCV(Cs=[0.1, 0.3, 1.0]).fit(X, y).predict_proba(fresh)
+    assert (np.abs(model.predict_proba(fresh) - plain).max() > 1e-3) == (average is not None)
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression(C=0.3), RidgeClassifier(5.0)], ids=repr)
+def test_one_vs_rest_heads_agree(kind):
+    X, y, fresh = several(3)
+    assert_exact(AngularCalibratedClassifier(OneVsRestClassifier(kind)).fit(X, y), fresh)
+
+
+@pytest.mark.parametrize("K", [3, 20])
+@pytest.mark.parametrize("shift", [0.0, -800.0], ids=["near", "far below zero"])
+def test_one_vs_rest_shares_agree(K, shift):
+    """The base model's own probabilities, with a floor; also where every sigmoid underflows."""
+    model = clone_with(K, ClassMap(OneVsRest(K), *one_part(K, 3.0, shift), floor=1e-3))
+    assert_exact(model, several(K)[2])
+    assert model.predict_proba(several(K)[2]).min() >= 1e-3
+
+
+def one_part(K, slope, offset):
+    return np.ones(1), np.full((1, K), slope), np.full((1, K), offset)
+
+
+def clone_with(K, curve):
+    """A fitted classifier of K classes with another map."""
+    model = copy(classifier_of(K))
+    model.curve_ = curve
+    return model
+
+
+def test_a_softmax_with_an_offset_agrees():
+    offset = np.array([2.0, 0.0, -2.0])
+    model = clone_with(3, ClassMap(Softmax(3, offset=offset), *one_part(3, 1.0, 0.5)))
+    assert_exact(model, several(3)[2])
+
+
+def test_class_scores_far_out_agree():
+    assert_exact(classifier_of(20), several(20)[2] * 1000.0)
+
+
+def test_the_prevalence_of_classes_agrees():
+    shares = np.array([0.2, 0.3, 0.5])
+    _, found = run(to_onnx(clone_with(3, constant(shares)), 30, dtype="float64"), several(3)[2])
+    np.testing.assert_allclose(found, np.tile(shares, (200, 1)), atol=1e-15)
+
+
+def test_a_known_link_agrees():
+    X, y, fresh = several(3)
+    model = AngularCalibratedClassifier(link=Softmax(3, covariance=4.0 * np.eye(3))).fit(X, y)
+    assert len(model.curve_.noise.spreads) == 2
+    assert_exact(model, fresh)
+
+
+@pytest.mark.parametrize("K", [3, 20, 100])
+@pytest.mark.parametrize("floor", [0.0, 1e-4])
+def test_a_predictor_of_known_angles_agrees(K, floor):
+    """Components with and without noise, a center, an offset and a floor."""
+    rng = np.random.default_rng(K)
+    link = Softmax(K, offset=rng.normal(size=K))
+    rest = np.diag(1.0 + rng.random(K))
+    known = angular_predictor(
+        link, 0.5 * np.eye(K), np.eye(K), rest, offset=rng.normal(size=K), center=rng.normal(size=K)
+    )
+    components = ((0.3, 1.0, 1.0), (0.5, 2.0, 0.5), (0.2, 3.0, 0.0))
+    assert_exact(clone_with(K, replace(known, components=components, floor=floor)), several(K)[2])
+
+
+def test_a_graph_does_not_grow_with_the_classes():
+    few, many = (to_onnx(classifier_of(K), 30) for K in (3, 100))
+    assert len(few.graph.node) == len(many.graph.node) < 25
+    weights = 8 * classifier_of(100).coef_.size
+    assert len(many.SerializeToString()) < weights + 20_000
+
+
+@pytest.mark.parametrize("names", [["c", "a", "b"], [5, 3, 9], [2.0, 1.0, 4.0]], ids=str)
+def test_names_of_classes_are_kept(names):
+    X, y, fresh = several(3)
+    model = AngularCalibratedClassifier().fit(X, np.array(names)[y])
+    found, _ = run(to_onnx(model, 30, dtype="float64"), fresh)
+    assert found.tolist() == model.predict(fresh).tolist()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_pipeline_of_classes_agrees(inside):
+    X, y = load_digits(return_X_y=True)
+    linear = LogisticRegression(C=0.01)
+    if inside:
+        base = make_pipeline(StandardScaler(), linear)
+        model = AngularCalibratedClassifier(base)
+    else:
+        model = make_pipeline(StandardScaler(), AngularCalibratedClassifier(linear))
+    assert_exact(model.fit(X[:300], y[:300]), X[300:600].astype(np.float64))
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_older_opsets_agree(opset):
+    rows = several(3)[2].astype(np.float32)
+    _, found = run(to_onnx(classifier_of(3), 30, target_opset=opset), rows)
+    assert np.abs(found - classifier_of(3).predict_proba(rows)).max() < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        ClassMap(CallableSeveral(lambda u: u, 3, 3), *one_part(3, 1.0, 0.0)),
+        angular_predictor(
+            CallableSeveral(lambda u: u, 3, 3), np.zeros((3, 3)), np.eye(3), np.eye(3)
+        ),
+    ],
+    ids=["map", "predictor"],
+)
+def test_another_link_of_classes_is_refused_by_name(curve):
+    with pytest.raises(ExportError, match="CallableSeveral"):
+        to_onnx(clone_with(3, curve), 30)
+
+
+# -- classical calibrators --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scores", ["loo", "holdout"])
+@pytest.mark.parametrize("method", CALIBRATORS)
+def test_calibrators_agree(method, scores):
+    """All but error functions are exact in double precision."""
+    model = ScoreCalibratedClassifier(method=method, scores=scores, random_state=0)
+    assert_exact(model.fit(DATA.X, DATA.y), FRESH, tolerance=1e-11)
+
+
+def test_calibrators_far_out_agree():
+    """Beyond the scores that isotonic regression and bins have seen, and where exp overflows."""
+    for method in CALIBRATORS:
+        model = ScoreCalibratedClassifier(method=method).fit(DATA.X, DATA.y)
+        assert_exact(model, FRESH * 1e3, tolerance=1e-11)
+
+
+def test_platt_scaling_with_other_links():
+    model = ScoreCalibratedClassifier(method=PlattScaling(Logit(3.0, 1.0))).fit(DATA.X, DATA.y)
+    assert_exact(model, FRESH)
+    model = ScoreCalibratedClassifier(method=PlattScaling(Probit(2.0, -1.0))).fit(DATA.X, DATA.y)
+    assert_parity(model, FRESH)
+    model = ScoreCalibratedClassifier(method=PlattScaling("cauchit")).fit(DATA.X, DATA.y)
+    with pytest.raises(ExportError, match="cauchit link has no ONNX form"):
+        to_onnx(model, 60)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "histogram"])
+def test_a_flat_calibrator_agrees(method):
+    model = ScoreCalibratedClassifier(method=method).fit(DATA.X, DATA.y)
+    kind = CALIBRATORS[method]
+    flat = kind() if method == "isotonic" else kind(n_bins=1)
+    model.curve_ = flat.fit([1.0, 1.0, 2.0, 2.0], [0, 1, 1, 0])
+    _, found = run(to_onnx(model, 60, dtype="float64"), FRESH)
+    np.testing.assert_array_equal(found, model.predict_proba(FRESH))
+    assert np.all(found == 0.5)
+
+
+@pytest.mark.parametrize("K", [3, 20])
+@pytest.mark.parametrize("method", SEVERAL_CALIBRATORS)
+def test_calibrators_of_classes_agree(method, K):
+    X, y, fresh = several(K)
+    scores = X @ classifier_of(K).coef_.T + classifier_of(K).intercept_
+    options = {"ridge": 0.1} if method == "matrix" else {}
+    curve = SEVERAL_CALIBRATORS[method](**options).fit(scores, y)
+    assert_exact(clone_with(K, curve), fresh)
+
+
+@pytest.mark.parametrize("kind", [*CALIBRATORS.values(), *SEVERAL_CALIBRATORS.values()])
+def test_every_calibrator_has_an_onnx_form(kind):
+    assert kind in CURVES
+
+
+def test_an_own_calibrator_is_refused_by_name():
+    class Doubled(PlattScaling):
+        """It may predict otherwise than its parent."""
+
+    model = ScoreCalibratedClassifier(method=Doubled()).fit(DATA.X, DATA.y)
+    with pytest.raises(ExportError, match=r"A Doubled has no ONNX form.*CURVES"):
+        to_onnx(model, 60)

@@ -14,15 +14,19 @@ from importlib import import_module
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.covariance import LedoitWolf
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from angcal import (
+    AngleWarning,
     AngularCalibratedClassifier,
     AngularLogisticRegressionCV,
     CallableLink,
@@ -35,12 +39,13 @@ from angcal import (
     ScoreCalibratedClassifier,
     persistence,
 )
-from angcal.baselines import CALIBRATORS
+from angcal.baselines import CALIBRATORS, SEVERAL_CALIBRATORS
 from angcal.links import Link
+from angcal.links.multiclass import Softmax
 from angcal.losses import Loss
 from angcal.penalties import Penalty
 from angcal.persistence import FORMAT, TRUSTED, PersistenceError, about, load, save
-from angcal.simulation import simulate
+from angcal.simulation import simulate, simulate_several
 
 skops_io = pytest.importorskip("skops.io")
 pd = pytest.importorskip("pandas")
@@ -71,6 +76,25 @@ def average_of_five(average):
     return AngularLogisticRegressionCV(Cs=5, average=average).fit(X, Y)
 
 
+def path_of_three(average=None):
+    return AngularLogisticRegressionCV(Cs=[0.1, 1.0], average=average).fit(X, THREE)
+
+
+def many(n=400, d=40, K=20):
+    data = simulate_several(n, d, n_indices=K, random_state=0)
+    return AngularCalibratedClassifier().fit(data.X, data.y)
+
+
+def known_softmax():
+    link = Softmax(3, covariance=np.eye(3))
+    return AngularCalibratedClassifier(link=link).fit(X, THREE)
+
+
+def no_signal():
+    with pytest.warns(AngleWarning):
+        return AngularCalibratedClassifier().fit(np.zeros_like(X), THREE)
+
+
 def scored(method):
     return ScoreCalibratedClassifier(method=method).fit(X, Y)
 
@@ -94,6 +118,13 @@ MODELS = {
     "pipeline outside": lambda: REDUCED.fit(X, Y),
     "three classes": lambda: AngularCalibratedClassifier().fit(X, THREE),
     "one against the rest": lambda: AngularCalibratedClassifier(RidgeClassifier()).fit(X, THREE),
+    "own heads": lambda: one_vs_rest(LogisticRegression()),
+    "known softmax": known_softmax,
+    "no signal": no_signal,
+    "twenty classes": many,
+    "classes on a path": path_of_three,
+    "classes over a path": lambda: path_of_three("penalties"),
+    "classes over folds": lambda: path_of_three("folds"),
     "path": path_of_five,
     "average over a path": lambda: average_of_five("penalties"),
     "average over folds": lambda: average_of_five("folds"),
@@ -105,6 +136,10 @@ MODELS = {
     "calibrated m": lambda: one(MEstimator("squared", Ridge(0.1))),
     "holdout": lambda: ScoreCalibratedClassifier(scores="holdout", random_state=0).fit(X, Y),
 } | {method: partial(scored, method) for method in CALIBRATORS}
+
+
+def one_vs_rest(base):
+    return AngularCalibratedClassifier(OneVsRestClassifier(base)).fit(X, THREE)
 
 
 def quadratic(kind):
@@ -147,7 +182,169 @@ def test_what_was_found_comes_back(tmp_path):
     assert back.link_ == model.link_
     assert back.get_params() == model.get_params()
     np.testing.assert_array_equal(back.path_.log_loss, model.path_.log_loss)
-    np.testing.assert_array_equal(back.observables_.loo_scores, model.observables_.loo_scores)
+
+
+def test_what_was_found_for_classes_comes_back(tmp_path):
+    model = model_of("three classes")
+    save(model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    np.testing.assert_array_equal(back.angle_.cosine, model.angle_.cosine)
+    np.testing.assert_array_equal(back.link_.offset, model.link_.offset)
+    np.testing.assert_array_equal(back.curve_.slopes, model.curve_.slopes)
+    assert vars(back.calibration_) == vars(model.calibration_)
+
+
+# -- what is left out --------------------------------------------------------------------------
+
+LEFT_OUT = ("observables_", "loo_proba_", "plain_loo_proba_")
+
+
+@pytest.mark.parametrize("name", ["default", "three classes", "average over folds"])
+def test_observables_are_left_out_and_say_so(name, tmp_path):
+    model = model_of(name)
+    save(model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    for attribute in LEFT_OUT:
+        assert hasattr(model, attribute)  # saving takes nothing from the model itself
+        assert not hasattr(back, attribute)
+        with pytest.raises(AttributeError, match=rf"^{attribute} .*keep_observables=True"):
+            getattr(back, attribute)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense_'$"):
+        _ = back.nonsense_
+
+
+def test_what_never_was_is_not_said_to_be_left_out(tmp_path):
+    save(model_of("holdout"), tmp_path / "m.skops")
+    for model in (AngularCalibratedClassifier(), load(tmp_path / "m.skops")):
+        with pytest.raises(AttributeError, match=r"has no attribute 'observables_'$"):
+            _ = model.observables_
+
+
+@pytest.mark.parametrize("again", [pickle.dumps, None], ids=["pickled", "saved"])
+def test_a_loaded_model_goes_on(tmp_path, again):
+    """Through another file or pickle, and a new fit has everything again."""
+    save(model_of("default"), tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    if again is None:
+        save(back, tmp_path / "n.skops", keep_observables=True)
+        back = load(tmp_path / "n.skops")
+    else:
+        back = pickle.loads(again(back))
+    with pytest.raises(AttributeError, match="keep_observables"):
+        _ = back.loo_proba_
+    np.testing.assert_array_equal(back.fit(X, Y).loo_proba_, model_of("default").loo_proba_)
+    assert "loo_scores" in dir(back.observables_)
+
+
+@pytest.mark.parametrize("name", ["default", "path", "three classes", "own heads", "platt"])
+def test_observables_are_kept_on_request(name, tmp_path):
+    model = model_of(name)
+    save(model, tmp_path / "m.skops", keep_observables=True)
+    back = load(tmp_path / "m.skops")
+    both = (each.observables_ for each in (back, model))
+    lists = [found if isinstance(found, list) else [found] for found in both]
+    for found, expected in zip(*lists, strict=True):
+        np.testing.assert_array_equal(found.loo_scores, expected.loo_scores)
+    for attribute in LEFT_OUT[1:]:
+        if hasattr(model, attribute):
+            np.testing.assert_array_equal(getattr(back, attribute), getattr(model, attribute))
+
+
+def test_a_picture_of_a_loaded_model_says_what_it_lacks(tmp_path):
+    displays = pytest.importorskip("angcal.displays")
+    save(model_of("default"), tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    with pytest.raises(AttributeError, match="keep_observables"):
+        displays.SmoothedLinkDisplay.from_estimator(back)
+
+
+def size_of(model, path):
+    save(model, path)
+    return path.stat().st_size
+
+
+def test_a_file_does_not_grow_with_the_rows(tmp_path):
+    """K = 20, n = 2000: less than a megabyte but for its weights, as at n = 500."""
+    few, model = many(n=500), many(n=2000)
+    size = size_of(model, tmp_path / "m.skops")
+    weights = model.coef_.nbytes + model.estimator_.coef_.nbytes
+    assert size - weights < 1_000_000
+    assert abs(size - size_of(few, tmp_path / "f.skops")) < 2_000
+    save(model, tmp_path / "k.skops", keep_observables=True)
+    assert (tmp_path / "k.skops").stat().st_size > 2_000_000
+
+
+@pytest.mark.parametrize("average", [None, "penalties", "folds"])
+def test_a_file_of_a_path_does_not_grow_with_the_rows(average, tmp_path):
+    sizes = []
+    for n in (300, 3000):
+        data = simulate(n, 20, link=Logit(3.0), random_state=0)
+        model = AngularLogisticRegressionCV(Cs=[0.1, 1.0], average=average).fit(data.X, data.y)
+        sizes.append(size_of(model, tmp_path / "m.skops"))
+    assert sizes[1] < 1.2 * sizes[0]  # it may shrink: fewer penalties are worth a share
+
+
+POOL = simulate(60, 40, link=Logit(3.0), random_state=7).X
+HOLDOUT = simulate(20, 40, link=Logit(3.0), random_state=8)
+COVARIANCE = POOL.T @ POOL / 60
+
+
+WITH_DATA = {
+    "pool": AngularCalibratedClassifier(pool=POOL),
+    "sparse pool": AngularCalibratedClassifier(pool=sparse.csr_array(POOL)),
+    "sign": AngularCalibratedClassifier(sign_holdout=(HOLDOUT.X, HOLDOUT.y), pool=POOL),
+    "covariance": AngularCalibratedClassifier(covariance=COVARIANCE),
+    "path": AngularLogisticRegressionCV(Cs=2, pool=POOL),
+    "folds": AngularLogisticRegressionCV(Cs=2, pool=POOL, average="folds"),
+    "pipeline inside": AngularCalibratedClassifier(SCALED, pool=POOL),
+    "pipeline": make_pipeline("passthrough", AngularCalibratedClassifier(pool=POOL)),
+    "heads": OneVsRestClassifier(AngularCalibratedClassifier(pool=POOL)),
+    "not fitted": AngularCalibratedClassifier(pool=POOL),
+}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("name", WITH_DATA)
+def test_rows_of_data_are_not_in_the_file(name, keep, tmp_path):
+    model, fitted = clone(WITH_DATA[name]), name != "not fitted"
+    if fitted:
+        model.fit(X, Y)
+    path = tmp_path / "m.skops"
+    save(model, path, keep_observables=keep)
+    with zipfile.ZipFile(path) as archive:
+        content = b"".join(archive.read(member) for member in archive.namelist())
+    # Rows of each array, and one number of them as text.
+    for data in (POOL, HOLDOUT.X, COVARIANCE):
+        assert all(row[:4].tobytes() not in content for row in data)
+        assert repr(float(data[0, 0])).encode() not in content
+    back = load(path)
+    given = {key: value for key, value in back.get_params().items() if value is not None}
+    assert not any(key.split("__")[-1] in ("pool", "sign_holdout", "covariance") for key in given)
+    if fitted:
+        np.testing.assert_array_equal(answers(back), answers(model))
+
+
+def test_a_covariance_estimator_is_kept(tmp_path):
+    model = AngularCalibratedClassifier(covariance=LedoitWolf(), pool=POOL).fit(X, Y)
+    save(model, tmp_path / "m.skops")
+    assert isinstance(load(tmp_path / "m.skops").covariance, LedoitWolf)
+
+
+def test_data_that_no_file_could_hold_is_no_obstacle(tmp_path):
+    model = AngularCalibratedClassifier(pool=lambda: iter([POOL])).fit(X, Y)
+    save(model, tmp_path / "m.skops")
+    np.testing.assert_array_equal(answers(load(tmp_path / "m.skops")), answers(model))
+
+
+def test_pickles_and_clones_are_whole():
+    model = AngularCalibratedClassifier(pool=POOL).fit(X, Y)
+    back = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(back.pool, POOL)
+    np.testing.assert_array_equal(back.loo_proba_, model.loo_proba_)
+    assert clone(model).pool is POOL
+
+
+# -- tables ------------------------------------------------------------------------------------
 
 
 def mixed_frame():
@@ -436,6 +633,11 @@ def test_every_link_loss_and_penalty_is_trusted(parent):
         public = not kind.__name__.startswith("_") and kind.__module__.startswith("angcal.")
         if public and not kind.__abstractmethods__ and kind is not CallableLink:
             assert f"{kind.__module__}.{kind.__name__}" in TRUSTED
+
+
+@pytest.mark.parametrize("kind", [*CALIBRATORS.values(), *SEVERAL_CALIBRATORS.values()])
+def test_every_calibrator_is_trusted(kind):
+    assert f"{kind.__module__}.{kind.__name__}" in TRUSTED
 
 
 def test_missing_package_is_named(saved, monkeypatch):

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, logsumexp, softmax
 
 from angcal._typing import Floats
-from angcal.arrays import on_host, placed_like
+from angcal.arrays import namespace_of, on_host, placed_like
 
 SMALLEST_REST = 1e-3
 """What is left of a row's curvature at least: a row that determines its own fit says nothing."""
@@ -224,7 +224,7 @@ class Multinomial(BlockLoss):
         w_k = K/(K − 1)·p_k(1 − p_k)
 
     which is D itself for two classes, and where all classes are equally likely. See
-    :meth:`effective_curvatures` for what rows that are sure of some classes change.
+    :meth:`held_back` for what rows that are sure of some classes change.
 
     Parameters
     ----------
@@ -270,30 +270,28 @@ class Multinomial(BlockLoss):
         """K/(K − 1): what is seen of a diagonal by scores that sum to zero."""
         return self.n_classes / (self.n_classes - 1.0)
 
-    def effective_curvatures(self, scores: Floats, weights: Floats, steps: Floats) -> Floats:
-        r"""Curvatures of K separate problems that lean on the rows as the joint one does, (n, K).
+    def held_back(self, p: Any, weights: Any, steps: Any) -> Any:
+        r"""E_ik: by how much row i holds back class k of the joint fit, (n, K).
 
         With Γ_i = diag(γ_ik) the leverage of row i in the fit without it, the row holds back the
         joint fit by D_i(I + Γ_iD_i)⁻¹. As D = diag(p) on directions that sum to zero, that is
 
-            E_i = B_i − B_i11ᵀB_i/(1ᵀB_i1),   B_i = (diag(1/ω_ip_i) + Γ_i)⁻¹
+            B_i − B_i11ᵀB_i/(1ᵀB_i1),   B_i = (diag(1/ω_ip_i) + Γ_i)⁻¹
 
-        and w̃_ik is the number with w̃/(1 + γw̃) = K/(K − 1)·E_kk. Two classes change nothing.
+        of which the diagonal is taken, times K/(K − 1). See :func:`curvature_of`.
 
         Parameters
         ----------
-        scores : (n, K) array
-            u.
+        p : (n, K) array
+            Probabilities.
         weights : (n,) array
             ω.
         steps : (n, K) or (n, 1) array
             γ.
         """
-        own = weights[:, None] * self.probabilities(scores)
+        own = weights[:, None] * p
         B = own / (1.0 + own * steps)
-        share = B / np.maximum(B.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        E = self._on_contrasts * B * (1.0 - share)
-        return E / np.maximum(1.0 - steps * E, SMALLEST_REST)
+        return self._on_contrasts * B * (1.0 - B / B.sum(1)[:, None])
 
     def margins(self, scores: Floats, labels: Floats) -> Floats:
         others, each, codes = scores.copy(), np.arange(len(labels)), labels.astype(np.intp)
@@ -307,24 +305,21 @@ class Multinomial(BlockLoss):
         """(n, K, m)."""
         return U.reshape(U.shape[0], self.n_classes, -1)
 
-    def _own(self, labels: Any, xp: Any) -> Any:
-        """(n, K, 1), 1 for each row's own class."""
-        codes = np.asarray(on_host(labels)[:, 0], dtype=np.intp)
-        own = np.zeros((len(codes), self.n_classes, 1))
-        own[np.arange(len(codes)), codes] = 1.0
-        return own if xp is np else placed_like(own, labels)
+    def _own(self, labels: Any) -> Any:
+        """(n, K, 1), true for each row's own class."""
+        return labels[:, :, None] == placed_like(np.arange(self.n_classes), labels)[None, :, None]
 
     def values(self, U: Any, labels: Any, xp: Any) -> Any:
         u = self._by_class(U)
         highest = xp.max(u, axis=1, keepdims=True)
         total = xp.log(xp.sum(xp.exp(u - highest), axis=1)) + highest[:, 0, :]
-        return total - xp.sum(self._own(labels, xp) * u, axis=1)
+        return total - xp.sum(xp.where(self._own(labels), u, 0.0 * u), axis=1)
 
     def terms(self, U: Any, labels: Any, xp: Any) -> tuple[Any, Any]:
         u = self._by_class(U)
         p = xp.exp(u - xp.max(u, axis=1, keepdims=True))
         p = p / xp.sum(p, axis=1, keepdims=True)
-        return (p - self._own(labels, xp)).reshape(U.shape), (p, p)
+        return xp.where(self._own(labels), p - 1.0, p).reshape(U.shape), (p, p)
 
     def constant_scores(self, labels: Floats, weights: Floats) -> Floats:
         counts = np.bincount(labels.astype(np.intp), weights, minlength=self.n_classes)
@@ -351,6 +346,12 @@ class Multinomial(BlockLoss):
     def converted(self, D: Any, rows: Any) -> Any:
         p, weighted = D
         return super().converted(p, rows), super().converted(weighted, rows)
+
+
+def curvature_of(held_back: Any, steps: Any) -> Any:
+    """w with w/(1 + γw) = E: the curvature of a problem of its own that is held back as much."""
+    rest = 1.0 - steps * held_back
+    return held_back / namespace_of(rest).clip(rest, SMALLEST_REST, None)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ h_i = x_iᵀĤ_ww x_i + 1/(ΣD + Nq₀), so the push is removed by
     z̃_i = u_i − (h_i − 1/(ΣD + Nq₀)) / (1 − h_i D_i) · ψ_i
 
 With one score for each of K classes, every class has its own h_i, D_i and γ_i, and D_i is what of
-the joint curvature belongs to it (:meth:`angcal.losses.Multinomial.effective_curvatures`). This
+the joint curvature belongs to it (:meth:`angcal.losses.Multinomial.held_back`). This
 module is the only home of these formulas.
 """
 
@@ -37,7 +37,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages
 from angcal.leverages.steps import left_out, put_back, remaining_curvature
-from angcal.losses import Logistic, Multinomial
+from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
 
 
@@ -167,6 +167,9 @@ class Observables:
 def observe(fit: LinearFit) -> Observables:
     """Observables of a fit, from one factorization on the smaller side.
 
+    With K scores, steps γ that all classes share come first, from a problem that is held back as
+    much as they are on average; then, where that is cheap, those of each class.
+
     Examples
     --------
     >>> import numpy as np
@@ -182,13 +185,22 @@ def observe(fit: LinearFit) -> Observables:
     """
     if not isinstance(fit.loss, Multinomial):
         return observables_from(fit, fit.leverages())
-    mean = mean_curvature(fit.curvatures)
-    curvatures = effective_curvatures(fit, fit.leverages(mean))
     n, d = fit.shape
-    if plan.separates_classes(n, min(n, d), fit.loss.n_classes):
+    separate = plan.separates_classes(n, min(n, d), fit.loss.n_classes)
+    p, mean = fit.loss.probabilities(fit.scores), mean_curvature(fit.curvatures)
+    for _ in range(plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS):
+        found = fit.leverages(mean)
+        steps = left_out(found.values, mean)
+        held = fit.loss.held_back(p, fit.weights, steps)
+        mean = curvature_of(mean_curvature(held), steps)
+    curvatures = curvature_of(held, steps)
+    if separate:
         return observables_from(fit, fit.leverages(curvatures), curvatures)
-    found = fit.leverages(mean_curvature(curvatures))
-    return observables_from(fit, shared_by_classes(found, curvatures), curvatures)
+    some = typical_classes(curvatures)
+    own = left_out(fit.leverages(curvatures[:, some]).values, curvatures[:, some])
+    steps = steps * step_ratio(own, steps, fit.residuals[:, some])
+    shared = replace(found, values=put_back(steps, curvatures))
+    return observables_from(fit, shared, curvatures)
 
 
 def mean_curvature(curvatures: Floats) -> Floats:
@@ -196,20 +208,18 @@ def mean_curvature(curvatures: Floats) -> Floats:
     return curvatures.mean(axis=1, keepdims=True)
 
 
-def effective_curvatures(fit: LinearFit, of_mean: Leverages) -> Floats:
-    """(n, K), from the leverages under the mean curvature of all classes.
-
-    Those of each class in their place would move the scores by less than a hundredth of a step.
-    """
-    assert isinstance(fit.loss, Multinomial)
-    steps = left_out(of_mean.values, mean_curvature(fit.curvatures))
-    return fit.loss.effective_curvatures(fit.scores, fit.weights, steps)
+def typical_classes(curvatures: Floats) -> np.ndarray:
+    """A few classes, from those of the least curvature to those of the most."""
+    totals = curvatures.sum(axis=0)
+    count = min(plan.SAMPLED_CLASSES, len(totals))
+    places = (np.arange(count) + 0.5) * len(totals) / count
+    return np.argsort(totals)[places.astype(np.intp)]
 
 
-def shared_by_classes(of_mean: Leverages, curvatures: Floats) -> Leverages:
-    """Leverages of all classes that have the steps γ of their mean curvature."""
-    steps = left_out(of_mean.values, mean_curvature(curvatures))
-    return replace(of_mean, values=put_back(steps, curvatures))
+def step_ratio(own: Floats, shared: Floats, residuals: Floats) -> float:
+    """Σψ²γ_ik/Σψ²γ_i over some classes: by how much shared steps fall short of their own."""
+    squares = residuals**2
+    return float(np.sum(squares * own) / max(np.sum(squares * shared), np.finfo(float).tiny))
 
 
 def observables_from(
@@ -250,15 +260,18 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     return observables.calibration_scores
 
 
-def count_shifts(codes: np.ndarray, weights: Floats, n_classes: int) -> Floats:
+def count_shifts(
+    codes: np.ndarray, weights: Floats, n_classes: int, rows: np.ndarray | slice = slice(None)
+) -> Floats:
     """(ω_i/W_y)·W/(W − ω_i) in the column of each row's class, (n, K); W_y the class's weight.
 
     Without row i its class has less weight, and its logit is lower by as much: this is the
     leave-one-out step of a model that has intercepts alone. New rows are judged by the count of
-    all, so that the step is to be given back.
+    all, so that the step is to be given back. ``rows`` are those that are asked for.
     """
-    shifts = np.zeros((len(codes), n_classes))
     totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
+    codes, weights = codes[rows], weights[rows]
+    shifts = np.zeros((len(codes), n_classes))
     shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
     return shifts
 

@@ -4,6 +4,9 @@ The file is a zip archive by skops: arrays and a description of types, no code. 
 ``angcal.json`` with the versions that wrote it and what the writer said about the model. Loading
 accepts the types that are listed here and those that skops trusts by itself (scikit-learn's public
 estimators, NumPy's and SciPy's arrays), and no others.
+
+A file holds what predictions need and what was found, and no rows of data: its size does not depend
+on how many there were. ``observables_`` and leave-one-out probabilities are part of it on request.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from angcal.estimators.prediction import states_for_files
 from angcal.files import written
 from angcal.tables.errors import first_line, listed
 from angcal.tables.reading import UNREADABLE
@@ -32,7 +36,7 @@ TYPES = {
     "angcal.link_posterior": "Belief Curves LinkPosterior",
     "angcal.score_bins": "BinnedScores",
     "angcal.baselines.calibrators": "BetaCalibration HistogramBinning IsotonicCalibration "
-    "PlattScaling TemperatureScaling",
+    "MatrixScaling PlattScaling SoftmaxTemperature TemperatureScaling VectorScaling",
     "angcal.covariance.scale": "ScoreScale",
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.m_estimator": "MEstimator",
@@ -50,6 +54,7 @@ TYPES = {
     "angcal.sklearn_problems.problem": "LinearHead",
     "angcal.multiclass.calibrate": "AngleMatrix LeftOutClasses",
     "angcal.multiclass.choice": "MapChoice",
+    "angcal.multiclass.class_map": "ClassMap",
     "angcal.multiclass.integration": "Noise Rule",
     "angcal.multiclass.predictor": "SeveralPredictor",
     "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
@@ -66,8 +71,17 @@ class PersistenceError(ValueError):
     """A model cannot be saved or loaded; the message says why and what to do."""
 
 
-def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
+def save(
+    model: Any,
+    path: Any,
+    *,
+    about: dict[str, Any] | None = None,
+    keep_observables: bool = False,
+) -> None:
     """Write a model, so that the file is either whole or not there.
+
+    Rows of data are not part of it: ``pool``, ``sign_holdout`` and ``covariance`` of angcal's
+    classifiers are None in the file, but for a covariance estimator.
 
     Parameters
     ----------
@@ -77,6 +91,9 @@ def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
         By custom its name ends in ``.skops``.
     about : dict, optional
         Anything that JSON can hold, given back by `about`.
+    keep_observables : bool, default=False
+        Whether ``observables_``, ``loo_proba_`` and ``plain_loo_proba_`` are saved too, whose size
+        grows with the training rows. Predictions do not need them.
 
     Raises
     ------
@@ -106,7 +123,8 @@ def save(model: Any, path: Any, *, about: dict[str, Any] | None = None) -> None:
     except (TypeError, ValueError) as error:
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
     try:
-        data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+        with states_for_files(keep_observables):
+            data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
     except Exception as error:  # skops raises many kinds for what it cannot take
         raise PersistenceError(
             f"{type(model).__name__} cannot be saved: {first_line(error)}; keep it with pickle, "
@@ -136,7 +154,7 @@ def load(path: Any) -> Any:
     Returns
     -------
     fitted estimator
-        As it was saved.
+        As it was saved; without what `save` leaves out.
 
     Raises
     ------

@@ -181,22 +181,22 @@ class LinearFit:
             h = hessian.leverages()
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
-        if D.shape[1] == 1:
-            hessian = self._factorized(D[:, 0].copy(), self.coef[0])
-            h = hessian.leverages()[:, None]
-            return Leverages(h, None, hessian.side, hessian.relative_error, hessian.remark)
-        if self._shares_design:
-            strengths = np.full(D.shape[1], self._ridge)
+        K, m = len(self.coef), D.shape[1]
+        if self._shares_design and m > plan.SAMPLED_CLASSES:
             # Rows near the border of a class reach farther than others of their size, so that
             # sampling takes more of them than a factorization of moderate side is worth.
             short = self.hessian_method == "auto" and not plan.samples(*self.design.shape)
             method = "single" if short else self.hessian_method
+            strengths = np.full(m, self._ridge)
             return many_leverages(self.design, D, strengths, method=method, with_coupling=False)
-        parts = [
-            self._factorized(np.ascontiguousarray(D[:, k]), coef, "exact").leverages()
-            for k, coef in enumerate(self.coef)
+        # A few classes, no penalty, or an active set for each class.
+        coefs = self.coef if m == K else [self.coef.any(axis=0) * 1.0] * m
+        hessians = [
+            self._factorized(np.ascontiguousarray(D[:, k]), coef) for k, coef in enumerate(coefs)
         ]
-        return Leverages(np.column_stack(parts), None, "primal")
+        found = np.column_stack([hessian.leverages() for hessian in hessians])
+        first = hessians[0]
+        return Leverages(found, None, first.side, first.relative_error, first.remark)
 
     @property
     def _shares_design(self) -> bool:

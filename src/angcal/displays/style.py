@@ -129,7 +129,8 @@ def histogram_below(
 def fitted_part(estimator: Any, attribute: str, display: str) -> Any:
     """``attribute`` of a fitted classifier, or of the one that a Pipeline ends in."""
     model = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    if not hasattr(model, attribute):
+    # A model that was saved without it says so itself.
+    if not (hasattr(model, attribute) or hasattr(model, "_saved_without_training")):
         raise TypeError(
             f"{display} needs {attribute}, which {type(model).__name__} does not have; fit it "
             "first, or pass one of angcal's angular classifiers."

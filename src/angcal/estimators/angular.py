@@ -9,11 +9,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
+from angcal.angle import Angle
 from angcal.calibrate import Options, calibrate
 from angcal.estimators.base_model import (
     fit_base,
-    fit_tensor,
+    fit_on_device,
     read_base,
+    ridge_strength,
+    solve_on_device,
     takes_many_classes,
     takes_raw_rows,
 )
@@ -31,7 +34,9 @@ from angcal.estimators.options import (
 from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.links.multiclass import SeveralLink
-from angcal.multiclass import calibrate_classes, class_scores
+from angcal.multiclass import ClassScores, calibrate_classes, class_scores
+from angcal.multiclass.observable import observable_angles
+from angcal.multiclass.on_device import scores_on_device
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import unwrap
@@ -61,8 +66,8 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         with its covariance one that is known.
     angle : {"auto", "observable", "loo"} or float, default="auto"
         How the cosine is found; a number is taken as the cosine itself. Three and more classes
-        have "auto" and "loo", which are the same to them, and take neither ``covariance``,
-        ``pool``, ``sign_holdout`` nor ``polish``.
+        take the names, and neither ``sign_holdout`` nor ``polish``; their probabilities do not
+        depend on the angles.
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features, as the linear model sees them. An operator has ``solve(V)`` = Σ⁻¹V and
         ``norm(w)`` = ‖w‖_Σ, so that a structured Σ need not be written out. An estimator is
@@ -206,22 +211,24 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         )
         self.classes_ = training.classes
         refuse_options(self, training, pool)
+        if training.on_device and training.n_classes > 2:
+            return self._fit_classes_on_device(model, training)
         rows, fits = self._fit_base(model, training)
         observed = [observe(fit) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         if not training.on_device:
-            warn_about_repeats(rows, np.sum([o.leverage_shares for o in observed], axis=0))
+            warn_about_repeats(rows, observed)
         if training.n_classes == 2:
             return self._calibrate(fits[0], rows, training, pool)
-        return self._calibrate_classes(fits, observed, training)
+        return self._calibrate_classes(fits, observed, rows, training, pool)
 
     def _fit_base(self, model: Any, training: Training) -> tuple[Matrix, list[LinearFit]]:
         """(A) The fitted base model, rows as its linear part sees them, and its fits."""
         if training.on_device:
-            self.estimator_, fit = fit_tensor(model, training)
+            self.estimator_, rows, solution = solve_on_device(model, training)
             self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
             self.distance_to_optimum_ = np.nan
-            return training.X, [fit]
+            return training.X, [fit_on_device(model, training, rows, solution)]
         self.estimator_ = fit_base(model, training)
         transformer, _ = unwrap(self.estimator_)
         as_given = transformer is None and not takes_raw_rows(model)
@@ -259,18 +266,52 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         return self
 
     def _calibrate_classes(
-        self, fits: list[LinearFit], observed: list[Observables], training: Training
+        self,
+        fits: list[LinearFit],
+        observed: list[Observables],
+        rows: Matrix,
+        training: Training,
+        pool: Any,
     ) -> AngularCalibratedClassifier:
         """(C), (D) Angles, link and map of several scores."""
-        codes = training.codes.astype(np.intp)
         scores = class_scores(fits, observed)
-        softmax = resolved_softmax(self.link, training.n_classes)
-        result = calibrate_classes(scores, codes, training.weights, softmax, self.confidence)
         self.coef_, self.intercept_ = scores.coef, scores.intercept
+        forget(self, "passes_")
+        opened = open_like(self, pool, rows, self._rows_like_X)
+        angles: list[Angle] | str | None = None
+        if self.angle != "loo" and not (opened is None and self.covariance is None):
+            codes = training.codes.astype(np.intp)
+            options = (training.weights, self.covariance, opened, self.confidence)
+            angles = observable_angles(fits, observed, codes, *options)
+            warn_if_unlike(opened, rows)
+        return self._calibrate_scores(scores, training.codes, training.weights, angles)
+
+    def _calibrate_scores(
+        self,
+        scores: ClassScores,
+        codes: Floats,
+        weights: Floats,
+        angles: list[Angle] | str | None = None,
+    ) -> AngularCalibratedClassifier:
+        softmax = resolved_softmax(self.link, scores.n_classes)
+        result = calibrate_classes(
+            scores, codes.astype(np.intp), weights, softmax, self.confidence, angles
+        )
         self.angle_, self.link_, self.curve_ = result.angle, result.link, result.map
         self.calibration_, self._left_out = result.choice, result.left_out
         forget(self, "scale_")
         return self
+
+    def _fit_classes_on_device(self, model: Any, training: Training) -> AngularCalibratedClassifier:
+        """All steps for several classes where X is a tensor; some of its rows make the map."""
+        self.estimator_, rows, solution = solve_on_device(model, training)
+        self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
+        self.distance_to_optimum_ = np.nan
+        codes, weights = training.codes.astype(np.intp), training.weights
+        scores, taken = scores_on_device(rows, solution, codes, weights, ridge_strength(model))
+        self.passes_ = rows.passes
+        forget(self, "observables_")
+        return self._calibrate_scores(scores, codes[taken], weights[taken])
 
     def _model(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator

@@ -16,16 +16,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host, placed_like
+from angcal.arrays import on_host
 from angcal.estimators.training import Training
-from angcal.losses import Logistic
+from angcal.losses import Logistic, Multinomial
 from angcal.notices import OptimalityWarning, warn
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit, check_separable
 from angcal.rows import TensorRows
 from angcal.sklearn_problems import LinearHead, read_fits, unwrap
 from angcal.solvers.minimize import minimize
-from angcal.solvers.newton_cg import NewtonCG
+from angcal.solvers.newton_cg import NewtonCG, Solution
 from angcal.threads import side_pools_at_rest
 
 # Scores that still have this share of their spread to move are not those of the optimum. Under a
@@ -130,8 +130,8 @@ def _fit_pipeline(pipeline: Pipeline, X: Any, y: Any, sample_weight: Floats) -> 
 # -- on a device -----------------------------------------------------------------------------
 
 
-def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
-    """Ridge logistic regression where X is: (the fitted model, its fit).
+def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, Solution]:
+    """Ridge logistic regression where X is: (the fitted model, its rows, its solution).
 
     Parameters
     ----------
@@ -140,9 +140,10 @@ def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
     training : Training
         With a tensor X.
     """
-    X, strength = training.X, _ridge_strength(model)
+    X, strength = training.X, ridge_strength(model)
     rows = TensorRows(X, bool(model.fit_intercept))
-    problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]))
+    loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
+    problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]), loss)
     solution = problem.solve(tol=0.0, gradient_tol=model.tol)
     gradient = float(solution.gradient[0])
     if gradient > LARGEST_EXCESS * model.tol:
@@ -151,27 +152,32 @@ def fit_tensor(model: Any, training: Training) -> tuple[Any, LinearFit]:
             "raise tol, strengthen the penalty, or pass a tensor of type float64.",
             ConvergenceWarning,
         )
-    intercept = on_host(solution.intercepts)
     fitted = clone(model)
-    fitted.coef_, fitted.intercept_ = solution.coef.T, placed_like(intercept, X)
+    fitted.coef_, fitted.intercept_ = solution.coef.T, solution.intercepts
     fitted.classes_, fitted.n_iter_ = training.classes, np.array([solution.newton_steps])
-    fit = LinearFit(
+    return fitted, rows, solution
+
+
+def fit_on_device(
+    model: Any, training: Training, rows: TensorRows, solution: Solution
+) -> LinearFit:
+    """The fit of two classes, to be read as any other."""
+    return LinearFit(
         X=rows,
         labels=training.codes,
         weights=training.weights,
         coef=on_host(solution.coef)[:, 0],
-        intercept=float(intercept[0]),
+        intercept=float(on_host(solution.intercepts)[0]),
         loss=Logistic(),
-        penalty=Ridge(strength / float(training.weights.sum())),
-        fit_intercept=bool(model.fit_intercept),
+        penalty=Ridge(ridge_strength(model) / float(training.weights.sum())),
+        fit_intercept=rows.intercept,
         iterations=solution.newton_steps,
         hessian_method="randomised",
         known_scores=on_host(solution.scores)[:, 0],
     )
-    return fitted, fit
 
 
-def _ridge_strength(model: Any) -> float:
+def ridge_strength(model: Any) -> float:
     """λ = 1/C of a ridge LogisticRegression; others are refused."""
     plain = isinstance(model, LogisticRegression) and model.class_weight is None
     l1_ratio = getattr(model, "l1_ratio", None)

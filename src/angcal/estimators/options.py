@@ -84,13 +84,16 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
         )
     names = ("covariance", "sign_holdout")
     given = {"pool": pool, **{name: getattr(estimator, name, None) for name in names}}
-    fixed = {"angle": estimator.angle}
     if K > 2:
         resolved_softmax(link, K)
-        _refuse(given, f"is for two classes, and y has {K}; leave it None.")
-        if not (isinstance(fixed["angle"], str) and fixed["angle"] in ("auto", "loo")):
+        _refuse(
+            {"sign_holdout": given["sign_holdout"]},
+            f"is for two classes, and y has {K}; leave it None.",
+        )
+        if not isinstance(estimator.angle, str):
             raise ValueError(
-                f"angle={estimator.angle!r} is for two classes, and y has {K}; use 'auto' or 'loo'."
+                f"angle={estimator.angle!r} is for two classes, and y has {K}; use one of "
+                f"{list(ANGLE_METHODS)}."
             )
         if getattr(estimator, "polish", False):
             raise ValueError(

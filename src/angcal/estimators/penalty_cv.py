@@ -47,6 +47,7 @@ from angcal.estimators.training import (
 )
 from angcal.losses import Multinomial
 from angcal.multiclass import ClassCalibration, calibrate_classes, class_scores
+from angcal.multiclass.observable import observable_angles
 from angcal.notices import AngleWarning
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
@@ -119,7 +120,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         "penalties": all of the path, each by how well it does; no further fit. "folds": five
         classifiers like this one, each without a fifth of the rows; six paths instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
-        was one: prediction takes as many products, tensors and ONNX are not served, and a pool must
+        was one: prediction takes as many products, tensors are not served, and a pool must
         allow several passes. All other attributes stay those of the one chosen fit.
 
     Attributes
@@ -265,7 +266,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
         self.C_ = float(self.Cs_[index])
         fit = self._finish(X, design, solution.column(index), all_observables[index])
-        warn_about_repeats(X, self.observables_.leverage_shares)
+        warn_about_repeats(X, [self.observables_])
         self._set_calibration(_calibrated(fit, self.observables_, weights, options))
         self.path_ = self._report(curves, all_observables, errors, index)
         restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]
@@ -461,8 +462,12 @@ def _calibrated(
     """Angle, link and map of one fit of any number of classes."""
     if not isinstance(fit.loss, Multinomial):
         return calibrate(fit, observables, weights, options)
+    codes, angles = fit.labels.astype(np.intp), None
+    if options.angle != "loo" and not (options.pool is None and options.covariance is None):
+        given = (options.covariance, options.pool, options.confidence)
+        angles = observable_angles([fit], [observables], codes, weights, *given)
     scores = class_scores([fit], [observables])
-    return calibrate_classes(scores, fit.labels.astype(np.intp), weights, None, options.confidence)
+    return calibrate_classes(scores, codes, weights, None, options.confidence, angles)
 
 
 FOLDS = 5

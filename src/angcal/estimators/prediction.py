@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -14,7 +17,33 @@ from angcal.arrays import namespace_of, on_host, placed_like, product
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
+from angcal.multiclass import ClassMap
+from angcal.multiclass.on_device import predict_on_device
 from angcal.sklearn_problems import unwrap
+
+# Arrays that grow with the training rows, and what is computed from them; predictions need none.
+OF_TRAINING = ("observables_", "_left_out")
+FROM_TRAINING = (*OF_TRAINING, "loo_proba_", "plain_loo_proba_")
+# Arguments that hold rows or a matrix of the data. A covariance estimator has neither yet.
+DATA_PARAMETERS = ("pool", "sign_holdout", "covariance")
+_LEFT_OUT_OF_STATES: ContextVar[tuple[str, ...]] = ContextVar("left out of states", default=())
+
+
+@contextmanager
+def states_for_files(keep_observables: bool) -> Iterator[None]:
+    """Within it, states of classifiers, wherever they are nested, hold no rows of data.
+
+    Parameters
+    ----------
+    keep_observables : bool
+        Whether ``observables_`` and leave-one-out probabilities are part of them all the same.
+    """
+    names = DATA_PARAMETERS if keep_observables else DATA_PARAMETERS + OF_TRAINING
+    token = _LEFT_OUT_OF_STATES.set(names)
+    try:
+        yield
+    finally:
+        _LEFT_OUT_OF_STATES.reset(token)
 
 
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
@@ -34,6 +63,28 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     coef_: Any
     intercept_: Any
     classes_: np.ndarray
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        for name in _LEFT_OUT_OF_STATES.get():
+            if name in OF_TRAINING and name in state:
+                del state[name]
+                state["_saved_without_training"] = True
+            elif name in state and not isinstance(state[name], BaseEstimator):
+                state[name] = None
+        return state
+
+    if not TYPE_CHECKING:  # To a type checker it would be every attribute.
+
+        def __getattr__(self, name: str) -> Any:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in FROM_TRAINING and "_saved_without_training" in vars(self):
+                message = (
+                    f"{name} was not saved with this model, so that its file does not grow with "
+                    "the training rows; save it with angcal.persistence.save(model, path, "
+                    "keep_observables=True), or fit it again."
+                )
+            raise AttributeError(message, name=name, obj=self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -72,7 +123,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """
         p = self.predict_proba(X)
         if len(self.classes_) > 2:
-            return self.classes_[np.argmax(p, axis=1)]
+            place = namespace_of(p).argmax(p, axis=1)
+            return self.classes_[np.asarray(on_host(place), dtype=np.intp)]
         likely = p[:, 1] > 0.5
         if not on_device(X):
             return self.classes_[likely.astype(int)]
@@ -118,16 +170,17 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} {reason} does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
+        if len(self.classes_) > 2:
+            weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
+            return predict_on_device(self.curve_, X @ weights.T + intercept)
         coef = placed_like(on_host(self.coef_), X)[0, :]
         positive = on_device_curve(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
         return namespace_of(X).stack([1.0 - positive, positive], axis=1)
 
     def _why_not_on_device(self) -> str | None:
-        if len(self.classes_) > 2:
-            return "of three and more classes"
         if takes_raw_rows(getattr(self, "estimator_", None)):
             return "with a pipeline"
-        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
+        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve | ClassMap):
             return "with another curve than the angular one"
         return None
 

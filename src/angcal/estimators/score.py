@@ -127,7 +127,7 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         )
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         self.observables_ = observe(fit)
-        warn_about_repeats(rows, self.observables_.leverage_shares)
+        warn_about_repeats(rows, [self.observables_])
         weights = training.weights if training.weighted else None
         self.curve_ = calibrator.fit(self.observables_.calibration_scores, training.codes, weights)
         return self

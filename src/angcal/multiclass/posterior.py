@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import softmax
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.link_posterior import BELIEF, DEVIATIONS
 from angcal.links.multiclass import Softmax
@@ -82,6 +83,11 @@ class ClassPosterior:
         return 1.0 / sds**2
 
     @property
+    def _free(self) -> slice:
+        """Entries of θ that are estimated: a alone where there are very many classes."""
+        return slice(None if self.n_classes <= plan.MOST_SHIFTED_CLASSES else 1)
+
+    @property
     def rises(self) -> bool:
         """Whether labels rise with the scores at all: whether there is a signal."""
         share = self.weights @ self._own / self.weights.sum()
@@ -115,16 +121,19 @@ class ClassPosterior:
         """−log density, its gradient and its Fisher information."""
         value, gradient, parts = self._likely(theta)
         information = self._information(*parts)
-        information[np.diag_indices_from(information)] += self._precisions
-        return value, gradient, information
+        information[np.diag_indices_from(information)] += self._precisions[self._free]
+        return value, gradient[self._free], information
 
     def _information(self, p: Floats, along: Floats, away: Floats) -> Floats:
         """Σ_i ω_i Jᵀ(diag p − ppᵀ)J."""
         K = self.n_classes
         half = np.sqrt(self.weights)[:, None]
         pushed = half * p * (along - np.sum(p * along, axis=1, keepdims=True))
+        first = np.sum(pushed * half * along)
+        if self._free.stop == 1:
+            return np.full((1, 1), first)
         found = np.empty((1 + 2 * K, 1 + 2 * K))
-        found[0, 0] = np.sum(pushed * half * along)
+        found[0, 0] = first
         found[0, 1 : 1 + K] = np.sum(pushed * half, axis=0)
         found[0, 1 + K :] = np.sum(pushed * half * away, axis=0)
         rooted = half * p
@@ -149,8 +158,9 @@ class ClassPosterior:
         theta[0] = self.log_slope
         value, gradient, information = self._evaluate(theta)
         for _ in range(MOST_STEPS):
-            step = np.linalg.solve(information, -gradient)
-            if -float(gradient @ step) < SMALLEST_GAIN:
+            step = np.zeros_like(theta)
+            step[self._free] = np.linalg.solve(information, -gradient)
+            if -float(gradient @ step[self._free]) < SMALLEST_GAIN:
                 break
             step *= min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
             for _ in range(MOST_HALVINGS):
@@ -167,7 +177,8 @@ class ClassPosterior:
     def averaged(self) -> tuple[Floats, Floats]:
         """(shares, θ) of what predictions average over."""
         theta, information = self.mode
-        along = np.linalg.inv(information)[0]
+        along = np.zeros_like(theta)
+        along[self._free] = np.linalg.inv(information)[0]
         # δ and e move along with a, as the normal law about the mode has them.
         places = theta + np.outer(np.array(DEVIATIONS) / np.sqrt(along[0]), along)
         losses = np.array([self._likely(place)[0] for place in places])
@@ -198,7 +209,8 @@ class ClassPosterior:
         K, counts = self.n_classes, np.bincount(self.codes, minlength=self.n_classes)
         means = self._own.T @ gradients / np.maximum(counts, 1)[:, None]
         gradients = gradients - (counts > 1)[self.codes, None] * means[self.codes]
-        moves = np.linalg.solve(information, gradients.T).T
+        moves = np.zeros_like(gradients)
+        moves[:, self._free] = np.linalg.solve(information, gradients[:, self._free].T).T
         steps = moves[:, :1] * along + moves[:, 1 : 1 + K] + moves[:, 1 + K :] * away
         curved = weights * p * (steps - np.sum(p * steps, axis=1, keepdims=True))
         size = np.maximum(np.sum(pull**2, axis=1), np.finfo(float).tiny)

@@ -131,12 +131,26 @@ class SeveralPredictor:
         total = np.zeros((len(means), self.link.n_outputs))
         for (weight, length, noise), rule in zip(self.components, rules, strict=True):
             total += weight * smoothed(
-                self.link, length * means, self._shifts(noise, rule), rule.weights
+                self.link, length * means, self.shifts(noise, rule), rule.weights
             )
         # No entry exceeds the sum, so that none exceeds one after the division either.
         return total / total.sum(axis=1, keepdims=True)
 
-    def _shifts(self, noise: float, rule: Rule) -> Floats:
+    def shifts(self, noise: float, rule: Rule) -> Floats:
+        """Noise of the indices at every node of a component's rule.
+
+        Parameters
+        ----------
+        noise : float
+            Its noise length.
+        rule : Rule
+            Its nodes.
+
+        Returns
+        -------
+        (r, K) array
+            What is added to the means.
+        """
         if noise == 0:
             return np.zeros((1, len(self.offset)))
         return noise * self.noise.shifts(rule)

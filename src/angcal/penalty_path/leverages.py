@@ -3,19 +3,21 @@ r"""Observables of every fit of a path: all penalties, and all classes, share on
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages, many_leverages
-from angcal.losses import Multinomial
+from angcal.leverages.steps import left_out, put_back
+from angcal.losses import Multinomial, curvature_of
 from angcal.observables import (
     Observables,
-    effective_curvatures,
     mean_curvature,
     observables_from,
-    shared_by_classes,
+    step_ratio,
+    typical_classes,
 )
 from angcal.penalty_path.design import Design
 from angcal.problem import LinearFit
@@ -41,23 +43,47 @@ def observe_path(
         Sampled leverages are good to this share over √n.
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
-    curvatures = [fit.curvatures for fit in fits]
     options = (strengths, method, _order(design), tolerance)
     if not isinstance(design.loss, Multinomial):
+        found = _leverages(design, [fit.curvatures for fit in fits], *options)
+        return [_of_design(design, fit, each, None) for fit, each in zip(fits, found, strict=True)]
+    return _observe_classes(design, design.loss, fits, options)
+
+
+def _observe_classes(
+    design: Design, loss: Multinomial, fits: list[LinearFit], options: tuple[Any, ...]
+) -> list[Observables]:
+    """As `angcal.observables.observe` does for one fit, all penalties at once."""
+    separate = plan.separates_classes(*design.shape, len(fits) * loss.n_classes)
+    means = [mean_curvature(fit.curvatures) for fit in fits]
+    for _ in range(plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS):
+        found = _leverages(design, means, *options)
+        steps = [left_out(each.values, mean) for each, mean in zip(found, means, strict=True)]
+        held = [
+            loss.held_back(loss.probabilities(fit.scores), fit.weights, step)
+            for fit, step in zip(fits, steps, strict=True)
+        ]
+        means = [curvature_of(mean_curvature(E), g) for E, g in zip(held, steps, strict=True)]
+    curvatures = [curvature_of(E, step) for E, step in zip(held, steps, strict=True)]
+    if separate:
         found = _leverages(design, curvatures, *options)
     else:
-        # As `angcal.observables.observe` does for one fit.
-        rough = _leverages(design, [mean_curvature(D) for D in curvatures], *options)
-        curvatures = [effective_curvatures(*pair) for pair in zip(fits, rough, strict=True)]
-        if plan.separates_classes(*design.shape, len(fits) * design.loss.n_classes):
-            found = _leverages(design, curvatures, *options)
-        else:
-            means = _leverages(design, [mean_curvature(D) for D in curvatures], *options)
-            found = [shared_by_classes(*pair) for pair in zip(means, curvatures, strict=True)]
-    return [
-        _of_design(design, fit, each, D)
-        for fit, each, D in zip(fits, found, curvatures, strict=True)
-    ]
+        some = [typical_classes(D) for D in curvatures]
+        few = [D[:, chosen] for D, chosen in zip(curvatures, some, strict=True)]
+        own = [
+            left_out(g.values, D)
+            for g, D in zip(_leverages(design, few, *options), few, strict=True)
+        ]
+        ratios = [
+            step_ratio(mine, step, fit.residuals[:, chosen])
+            for mine, step, fit, chosen in zip(own, steps, fits, some, strict=True)
+        ]
+        found = [
+            replace(each, values=put_back(ratio * step, D))
+            for each, ratio, step, D in zip(found, ratios, steps, curvatures, strict=True)
+        ]
+    parts = zip(fits, found, curvatures, strict=True)
+    return [_of_design(design, *part) for part in parts]
 
 
 def _leverages(

@@ -138,8 +138,9 @@ class NewtonCG:
         if self.rows.intercept:
             start = self.loss.constant_scores(self.labels, self._host_weights)
             V[-1] = np.repeat(np.atleast_1d(start), self.m)
-        place = self.rows.place
-        U = place(np.broadcast_to(V[-1] * self.rows.intercept, (n, columns)).copy())
+        place, xp = self.rows.place, self.rows.xp
+        # Made where the rows are: it is as large as n × q·m.
+        U = xp.broadcast_to(place(V[-1:] * self.rows.intercept), (n, columns)) + 0.0
         return self._descend(place(V), U, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:

@@ -1,0 +1,294 @@
+r"""From scores to probabilities in ONNX nodes, one function for each kind of map: `CURVES`.
+
+Two classes, the angular curve: p = ½ + ½ Σ_k w_k erf(m/√(2(s_k² + τ²))),
+m = κ·c·(u − center)/‖ŵ‖_Σ + offset. The logit and the probit are mixtures of probits,
+base(t) = Σ_k w_k Φ(t/s_k), so that their Gaussian smoothing has this closed form for every noise
+level τ = κ·√(1−c²). It is good to 3e-9 for the logit (`angcal.links`) at any score, however far
+out. An average of such curves is a longer sum of the same kind.
+
+More classes: P = Σ_j π_j g(a_j∘u + b_j), and for a known link the sum over the nodes of its noise,
+both as products of matrices, so that the graph does not grow with the classes.
+
+Everything is computed in double precision: single precision would lose the sixth digit of p where
+scores are large. Only ``Erf``, which onnxruntime has in single precision alone, costs p about 1e-7.
+
+A writer takes the nodes, the name of the scores, (n, 1) or (n, K), and the map; it returns the name
+of P(y = 1), (n, 1), or of all probabilities, (n, K). To export another kind of map, write such a
+function and add it to `CURVES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats
+from angcal.arrays import on_host
+from angcal.baselines import (
+    BetaCalibration,
+    HistogramBinning,
+    IsotonicCalibration,
+    MatrixScaling,
+    PlattScaling,
+    SoftmaxTemperature,
+    TemperatureScaling,
+    VectorScaling,
+)
+from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, TabulatedCurve
+from angcal.estimators.penalty_cv import FoldAverage
+from angcal.export.nodes import ExportError, Nodes
+from angcal.links import Link, Logit, Probit
+from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
+from angcal.multiclass import ClassMap, SeveralPredictor
+from angcal.penalty_path import PenaltyAverage
+
+# Each probit is a column of the graph; a thousand of smaller weights do not show in single
+# precision.
+SMALLEST_WEIGHT = 1e-11
+# Keeps 0/0 away where a class is impossible at a node.
+TINY = 1e-300
+
+Writer = Callable[[Nodes, str, Any], str]
+
+
+def write_model(nodes: Nodes, rows: str, model: Any) -> str:
+    """Probabilities of a fitted classifier, (n, 1) or (n, K), from rows of doubles.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    rows : str
+        Name of the rows as the linear model sees them.
+    model : fitted classifier
+    """
+    average = getattr(model, "average_", None)
+    if average is None:
+        return _write_linear(nodes, rows, model.coef_, model.intercept_, model.curve_)
+    if isinstance(average, PenaltyAverage):
+        shares = average.shares
+        found = [
+            _write_linear(nodes, rows, *parts)
+            for parts in zip(average.coefs, average.intercepts, average.curves, strict=True)
+        ]
+    else:
+        classifiers = average.classifiers
+        shares = np.full(len(classifiers), 1.0 / len(classifiers))
+        found = [write_model(nodes, rows, classifier) for classifier in classifiers]
+    # Shares that sum to one but for rounding leave p a last digit above 1.
+    return nodes.within(nodes.weighted_sum(found, shares), 0.0, 1.0)
+
+
+def curves_of(model: Any) -> list[Any]:
+    """Every map from scores to probabilities that the model's predictions use."""
+    average = getattr(model, "average_", None)
+    if isinstance(average, PenaltyAverage):
+        return list(average.curves)
+    if isinstance(average, FoldAverage):
+        return [curve for each in average.classifiers for curve in curves_of(each)]
+    return [model.curve_]
+
+
+def check_curve(curve: Any) -> None:
+    """Refuse a map that no writer is known for."""
+    if type(curve) not in CURVES:
+        raise ExportError(
+            f"A {type(curve).__name__} has no ONNX form; use one of angcal's own calibrators, or "
+            "add a writer to angcal.export.curves.CURVES."
+        )
+
+
+def _write_linear(nodes: Nodes, rows: str, coef: Any, intercept: Any, curve: Any) -> str:
+    """F(Xŵ + b̂), one column of scores for each row of ``coef``."""
+    weights = np.atleast_2d(on_host(coef)).astype(np.float64)
+    intercepts = np.atleast_1d(on_host(intercept)).astype(np.float64)
+    scores = nodes.plus(nodes.into(rows, weights.T), intercepts)
+    return CURVES[type(curve)](nodes, scores, curve)
+
+
+# -- two classes ------------------------------------------------------------------------------
+
+
+def _constant(nodes: Nodes, scores: str, curve: ConstantCurve) -> str:
+    from onnx import numpy_helper
+
+    # Not scores·0 + prevalence, which is NaN for an infinite score.
+    value = numpy_helper.from_array(np.array([curve.prevalence]))
+    return nodes.add("ConstantOfShape", nodes.add("Shape", scores), value=value)
+
+
+def _probits(curve: TabulatedCurve) -> tuple[Any, Any, Any]:
+    """(weights, slopes, offsets) of p = Σ_j weight_j·Φ(slope_j·(u − center) + offset_j)."""
+    weights, slopes, offsets = [], [], []
+    for part in curve.as_parts():
+        link: Any = part.link
+        if link.mixture is None:
+            raise ExportError(
+                f"The {link.name} link has no ONNX form; fit with link=None (logit) or "
+                "link='probit', whose smoothing is a sum of error functions."
+            )
+        widened = np.hypot(link.mixture.widths, link.scale * part.sine)
+        weights.append(part.weight * link.mixture.weights)
+        slopes.append(link.scale * part.cosine / curve.scale.norm / widened)
+        offsets.append(link.offset / widened)
+    found = np.array([np.concatenate(each) for each in (weights, slopes, offsets)])
+    return tuple(found[:, found[0] > SMALLEST_WEIGHT])
+
+
+def _angular(nodes: Nodes, scores: str, curve: TabulatedCurve) -> str:
+    weights, slopes, offsets = _probits(curve)
+    centered = nodes.add("Sub", scores, nodes.constant(np.array([curve.scale.center])))
+    # (n, 1) times (1, J): one column per probit of the mixture.
+    p = _normal_sum(nodes, nodes.plus(nodes.times(centered, slopes[None]), offsets[None]), weights)
+    # Weights that sum to one but for rounding leave p a last digit below 0 or above 1.
+    return nodes.within(p, curve.floor, 1.0 - curve.floor)
+
+
+def _normal_sum(nodes: Nodes, arguments: str, weights: Floats) -> str:
+    """Σ_j w_j Φ(t_j) = ½ + ½ Σ_j w_j erf(t_j/√2), weights that sum to one."""
+    single = nodes.add("Cast", nodes.times(arguments, np.sqrt(0.5)), to=nodes.single)
+    values = nodes.add("Cast", nodes.add("Erf", single), to=nodes.double)
+    return nodes.plus(nodes.into(values, 0.5 * weights[:, None]), 0.5)
+
+
+def _platt(nodes: Nodes, scores: str, curve: PlattScaling) -> str:
+    link: Link = curve.link_
+    slope, offset = link.scale * curve.slope_, link.scale * curve.intercept_ + link.offset
+    arguments = nodes.plus(nodes.times(scores, slope), offset)
+    if isinstance(link, Logit):
+        return nodes.add("Sigmoid", arguments)
+    if isinstance(link, Probit):
+        return nodes.within(_normal_sum(nodes, arguments, np.ones(1)), 0.0, 1.0)
+    raise ExportError(
+        f"Platt scaling with the {link.name} link has no ONNX form; use PlattScaling(Logit()) or "
+        "PlattScaling(Probit())."
+    )
+
+
+def _temperature(nodes: Nodes, scores: str, curve: TemperatureScaling) -> str:
+    return nodes.add("Sigmoid", nodes.times(scores, 1.0 / curve.temperature_))
+
+
+def _isotonic(nodes: Nodes, scores: str, curve: IsotonicCalibration) -> str:
+    """y_0 + Σ_j (y_{j+1} − y_j)·clip((u − x_j)/(x_{j+1} − x_j), 0, 1)."""
+    x, y = curve.isotonic_.X_thresholds_, curve.isotonic_.y_thresholds_
+    rises = np.flatnonzero(np.diff(y) > 0)
+    if len(rises) == 0:
+        return _constant(nodes, scores, ConstantCurve(float(y[0])))
+    away = nodes.plus(scores, -x[rises][None])
+    way = nodes.add("Div", away, nodes.constant(np.diff(x)[rises][None]))
+    steps = nodes.into(nodes.within(way, 0.0, 1.0), np.diff(y)[rises][:, None])
+    return nodes.within(nodes.plus(steps, y[0]), 0.0, 1.0)
+
+
+def _histogram(nodes: Nodes, scores: str, curve: HistogramBinning) -> str:
+    """v_0 + Σ_j (v_{j+1} − v_j)·[u > e_j]."""
+    if len(curve.edges_) == 0:
+        return _constant(nodes, scores, ConstantCurve(float(curve.values_[0])))
+    above = nodes.add("Greater", scores, nodes.constant(curve.edges_[None]))
+    steps = nodes.into(nodes.add("Cast", above, to=nodes.double), np.diff(curve.values_)[:, None])
+    return nodes.within(nodes.plus(steps, curve.values_[0]), 0.0, 1.0)
+
+
+def _beta(nodes: Nodes, scores: str, curve: BetaCalibration) -> str:
+    """σ(a log σ(u) − b log σ(−u) + c), where log σ(−u) = log σ(u) − u."""
+    bent = nodes.times(_log_sigmoid(nodes, scores), curve.a_ - curve.b_)
+    straight = nodes.plus(nodes.times(scores, curve.b_), curve.c_)
+    return nodes.add("Sigmoid", nodes.add("Add", bent, straight))
+
+
+def _log_sigmoid(nodes: Nodes, name: str) -> str:
+    """log σ(t) = min(t, 0) − log(1 + exp(−|t|)), finite for any t."""
+    decay = nodes.add("Exp", nodes.add("Neg", nodes.add("Abs", name)))
+    bend = nodes.add("Log", nodes.plus(decay, 1.0))
+    return nodes.add("Sub", nodes.add("Min", name, nodes.constant(0.0)), bend)
+
+
+# -- three and more classes -------------------------------------------------------------------
+
+
+def _class_map(nodes: Nodes, scores: str, curve: ClassMap) -> str:
+    """floor + (1 − K·floor) Σ_j π_j g(a_j∘u + b_j): all j at once in an (n, m, K) array."""
+    K = curve.slopes.shape[1]
+    link, offsets = curve.link, curve.offsets
+    if isinstance(link, Softmax):
+        mean = nodes.into(scores, np.full((K, 1), 1.0 / K))
+        scores, offsets = nodes.add("Sub", scores, mean), offsets + np.asarray(link.offset)
+    each = nodes.times(nodes.shaped(scores, -1, 1, K), curve.slopes[None])
+    p = _shares(nodes, nodes.plus(each, offsets[None]), link)
+    total = (1.0 - K * curve.floor) * curve.shares / curve.shares.sum()
+    mixed = nodes.shaped(nodes.add("MatMul", nodes.constant(total[None]), p), -1, K)
+    return nodes.plus(mixed, curve.floor)
+
+
+def _shares(nodes: Nodes, logits: str, link: SeveralLink) -> str:
+    """g of the last axis, without the link's offset."""
+    if isinstance(link, OneVsRest):
+        logits = _log_sigmoid(nodes, logits)
+    elif not isinstance(link, Softmax):
+        raise ExportError(
+            f"A {type(link).__name__} link has no ONNX form; use a softmax or one-vs-rest heads."
+        )
+    return nodes.add("Softmax", logits, axis=-1)
+
+
+def _several(nodes: Nodes, scores: str, curve: SeveralPredictor) -> str:
+    """Σ_r w_r softmax(m + ν_r) = a∘((w/(a·bᵀ))·b), a ∝ exp(m), b = exp(ν), for each component."""
+    if not isinstance(curve.link, Softmax):
+        raise ExportError(
+            f"A SeveralPredictor with a {type(curve.link).__name__} link has no ONNX form; use a "
+            "Softmax."
+        )
+    centered = nodes.plus(scores, -curve.center)
+    means = nodes.plus(nodes.into(centered, curve.slopes.T), curve.offset)
+    found = []
+    for (_, length, noise), rule in zip(curve.components, curve.rules, strict=True):
+        logits = nodes.plus(nodes.times(means, length), np.asarray(curve.link.offset))
+        found.append(_smoothed(nodes, logits, curve.shifts(noise, rule), rule.weights))
+    weights = np.array([weight for weight, _, _ in curve.components])
+    total = nodes.weighted_sum(found, weights)
+    K = curve.link.n_outputs
+    p = nodes.add("Div", total, nodes.into(total, np.ones((K, 1))))
+    return nodes.plus(nodes.times(p, 1.0 - K * curve.floor), curve.floor)
+
+
+def _smoothed(nodes: Nodes, logits: str, shifts: Floats, weights: Floats) -> str:
+    # Where a row of a or of b is multiplied by a number, the result stays.
+    a = nodes.add("Softmax", logits, axis=-1)
+    b = nodes.constant(np.exp(shifts - shifts.max(axis=1, keepdims=True)))
+    sums = nodes.add("Max", nodes.add("Gemm", a, b, transB=1), nodes.constant(TINY))
+    ratios = nodes.add("Div", nodes.constant(weights), sums)
+    return nodes.add("Mul", a, nodes.add("MatMul", ratios, b))
+
+
+def _softmax_temperature(nodes: Nodes, scores: str, curve: SoftmaxTemperature) -> str:
+    return nodes.add("Softmax", nodes.times(scores, 1.0 / curve.temperature_), axis=-1)
+
+
+def _vector(nodes: Nodes, scores: str, curve: VectorScaling) -> str:
+    logits = nodes.plus(nodes.times(scores, curve.slopes_), curve.offsets_)
+    return nodes.add("Softmax", logits, axis=-1)
+
+
+def _matrix(nodes: Nodes, scores: str, curve: MatrixScaling) -> str:
+    logits = nodes.plus(nodes.into(scores, curve.matrix_.T), curve.offsets_)
+    return nodes.add("Softmax", logits, axis=-1)
+
+
+CURVES: dict[type, Writer] = {
+    CalibratedCurve: _angular,
+    AveragedCurve: _angular,
+    ConstantCurve: _constant,
+    ClassMap: _class_map,
+    SeveralPredictor: _several,
+    PlattScaling: _platt,
+    TemperatureScaling: _temperature,
+    IsotonicCalibration: _isotonic,
+    HistogramBinning: _histogram,
+    BetaCalibration: _beta,
+    SoftmaxTemperature: _softmax_temperature,
+    VectorScaling: _vector,
+    MatrixScaling: _matrix,
+}
+"""How each kind of map is written."""
