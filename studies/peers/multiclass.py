@@ -121,8 +121,8 @@ FULL = MulticlassSettings(
     splits=20,
     n_penalties=20,
     max_test=2000,
-    tuned_entries=2_600_000,
-    costly_entries=1_000_000,
+    tuned_entries=8_000_000,
+    costly_entries=600_000,
     costly_splits=5,
 )
 QUICK = MulticlassSettings(
@@ -256,16 +256,16 @@ def _venn_abers(scores: Floats, y: Any) -> Map:
 
 
 # probmetrics' "logistic" is structured matrix scaling where there are more than two classes.
-MAPS: dict[str, tuple[Callable[[Floats, Any], Map], str, bool]] = {
-    "vector scaling": (_vector, "", False),
-    "matrix scaling": (_matrix, "", True),
+MAPS: dict[str, tuple[Callable[[Floats, Any], Map], str]] = {
+    "vector scaling": (_vector, ""),
+    "matrix scaling": (_matrix, ""),
     **{
-        f"probmetrics {name}": (partial(_probmetrics, name=name), "probmetrics.calibrators", True)
+        f"probmetrics {name}": (partial(_probmetrics, name=name), "probmetrics.calibrators")
         for name in ("logistic", "svs", "ts-mix")
     },
-    "venn-abers": (_venn_abers, "venn_abers", True),
+    "venn-abers": (_venn_abers, "venn_abers"),
 }
-"""Maps of out-of-fold scores: how they are fitted, their packages, and whether they are costly."""
+"""Maps of out-of-fold scores: how they are fitted, and their packages. All of them are costly."""
 TUNED_PEERS = ("logistic tuned", "CV temperature, tuned", "CV temperature, one model, tuned")
 
 
@@ -285,9 +285,9 @@ def methods(base: Base) -> list[Method]:
                 partial(_out_of_fold, base=base, fit=fit),
                 plain_fits=FOLDS + 1,
                 package=package,
-                costly=costly,
+                costly=True,
             )
-            for name, (fit, package, costly) in MAPS.items()
+            for name, (fit, package) in MAPS.items()
         ),
     ]
 

@@ -226,7 +226,7 @@ def _simulated(rows: pd.DataFrame) -> list[str]:
         return []
     told = "KL(true ‖ predicted), mean over splits; the number behind softmax is that of columns:"
     fixed, tuned = rows[rows["base"] != "tuned"], rows[rows["base"] == "tuned"]
-    names = (DEFAULT, LOO_TEMPERATURE, PLAIN, FOLDED, FOLDED_ENSEMBLE, "vector scaling")
+    names = (DEFAULT, LOO_TEMPERATURE, PLAIN, FOLDED, FOLDED_ENSEMBLE, "CV isotonic")
     parts = ["### Simulated labels", told, _means_table(fixed, "divergence", names)]
     if len(tuned):
         every = tuple(name for name in METHODS if "tuned" in name)

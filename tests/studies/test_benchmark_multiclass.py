@@ -174,8 +174,8 @@ def test_sides():
     sides = {name: side_of(method) for name, method in METHODS.items()}
     own = {DEFAULT, TUNED, AVERAGED, IN_FOLDS, PLAIN, LOO_TEMPERATURE}
     assert {name for name, side in sides.items() if side == "angcal"} == own
-    assert sides["vector scaling"] == sides["logistic tuned"] == "peers"
-    assert sides["matrix scaling"] == sides["CV temperature, tuned"] == SELDOM
+    assert sides["CV isotonic"] == sides["logistic tuned"] == "peers"
+    assert sides["vector scaling"] == sides["CV temperature, tuned"] == SELDOM
     trial = {**FIRST, "base": "tuned", "side": "angcal"}
     small = applicable(FULL, trial, FULL.costly_entries)
     large = applicable(FULL, trial, FULL.costly_entries + 1)
