@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.model_selection import cross_val_predict
 
-from angcal._typing import Floats, Matrix
+from angcal._typing import Floats
 from angcal.baselines import MatrixScaling, SoftmaxTemperature, VectorScaling
 from angcal.metrics import (
     classwise_ece,
@@ -59,7 +59,7 @@ from studies.peers.methods import (
 from studies.peers.peers import Map, missing_packages, probmetrics
 from studies.peers.real import CLIP, N_BINS, SELDOM, SIDES, Outcome, run_methods
 from studies.peers.remembered import Remembered
-from studies.peers.tasks import SizeError, Split, affordable, scaled_by_first, seed_from
+from studies.peers.tasks import SizeError, Split, Task, affordable, scaled_by_first, seed_from
 
 CELL = ("dataset", "classes", "per_class", "base")
 PLAIN, LOO_TEMPERATURE = "logistic", "temperature, leave-one-out"
@@ -161,25 +161,16 @@ def trials(settings: MulticlassSettings) -> list[dict[str, Any]]:
 # -- rows ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """Rows with their classes 0, …, K − 1, and the true probabilities where they are known."""
-
-    X: Matrix
-    y: NDArray[np.intp]
-    truth: Floats | None = None
-
-
 @lru_cache(maxsize=2)
-def _loaded(name: str) -> Labelled:
+def _loaded(name: str) -> Task:
     found = load(name, download=False, scaled=False)
     if found.labels is None:
         raise ValueError(f"{name} has no labels; it cannot be part of this benchmark.")
     _, codes = np.unique(spelled(found.labels), return_inverse=True)
-    return Labelled(found.X, codes.astype(np.intp))
+    return Task(found.X, codes.astype(np.int64), name)
 
 
-def labelled_rows(settings: MulticlassSettings, trial: Trial, seed: int) -> Labelled:
+def labelled_rows(settings: MulticlassSettings, trial: Trial, seed: int) -> Task:
     """All rows of a trial's task."""
     name, K = trial["dataset"], trial["classes"]
     if name.startswith(SIMULATED):
@@ -187,23 +178,23 @@ def labelled_rows(settings: MulticlassSettings, trial: Trial, seed: int) -> Labe
         data = simulate_several(
             2 * (n + settings.max_test), d, n_indices=K, signal=settings.signal, random_state=seed
         )
-        return Labelled(data.X, data.y.astype(np.intp), data.probability)
+        return Task(data.X, data.y, name, data.probability)
     found = _loaded(name)
     kept = np.flatnonzero(found.y < K)
-    return Labelled(found.X[kept], found.y[kept])
+    return Task(found.X[kept], found.y[kept], name)
 
 
-def training_counts(y: NDArray[np.intp], per_class: int) -> NDArray[np.intp]:
+def training_counts(y: NDArray[np.int64], per_class: int) -> NDArray[np.int64]:
     """n_k by the formula of this module; `SizeError` where too few rows are left."""
     rows = np.bincount(y)
-    counts = np.maximum(1, np.round(per_class * len(rows) * rows / len(y))).astype(np.intp)
+    counts = np.maximum(1, np.round(per_class * len(rows) * rows / len(y))).astype(np.int64)
     if counts.sum() > (1.0 - LEAST_TEST_SHARE) * len(y) or np.any(counts >= rows):
         raise SizeError(f"{per_class} rows per class leave too few for the test")
     return counts
 
 
 def draw_split(
-    rows: Labelled, counts: NDArray[np.intp], max_test: int, rng: np.random.Generator
+    rows: Task, counts: NDArray[np.int64], max_test: int, rng: np.random.Generator
 ) -> Split:
     """So many training rows of each class and up to ``max_test`` others, in random order."""
     order = rng.permutation(len(rows.y))
@@ -236,12 +227,9 @@ def _out_of_fold(training: Training, base: Base, fit: Callable[[Floats, Any], Ma
     return Fitted(lambda X: calibrate(model.decision_function(X)), model.C)
 
 
-def _vector(scores: Floats, y: Any) -> Map:
-    return VectorScaling().fit(scores, y).predict
-
-
-def _matrix(scores: Floats, y: Any) -> Map:
-    return MatrixScaling().fit(scores, y).predict
+def _baseline(scores: Floats, y: Any, kind: Any) -> Map:
+    calibrate: Map = kind().fit(scores, y).predict
+    return calibrate
 
 
 def _probmetrics(scores: Floats, y: Any, name: str) -> Map:
@@ -257,8 +245,8 @@ def _venn_abers(scores: Floats, y: Any) -> Map:
 
 # probmetrics' "logistic" is structured matrix scaling where there are more than two classes.
 MAPS: dict[str, tuple[Callable[[Floats, Any], Map], str]] = {
-    "vector scaling": (_vector, ""),
-    "matrix scaling": (_matrix, ""),
+    "vector scaling": (partial(_baseline, kind=VectorScaling), ""),
+    "matrix scaling": (partial(_baseline, kind=MatrixScaling), ""),
     **{
         f"probmetrics {name}": (partial(_probmetrics, name=name), "probmetrics.calibrators")
         for name in ("logistic", "svs", "ts-mix")

@@ -51,11 +51,12 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The labelled rows of a dataset, unscaled, and what class 1 and class 0 are."""
+    """Labelled rows, unscaled, what their classes are, and true probabilities if known."""
 
     X: Matrix
     y: NDArray[np.int64]
     name: str
+    truth: Floats | None = None
 
     @property
     def rarer(self) -> float:

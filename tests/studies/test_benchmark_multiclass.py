@@ -27,7 +27,6 @@ from studies.peers.multiclass import (
     MULTICLASS,
     PLAIN,
     QUICK,
-    Labelled,
     applicable,
     draw_split,
     measured,
@@ -38,7 +37,7 @@ from studies.peers.multiclass import (
     trials,
 )
 from studies.peers.real import SELDOM, Outcome, attempt, run_methods
-from studies.peers.tasks import SizeError, Split
+from studies.peers.tasks import SizeError, Split, Task
 
 FIRST = {"dataset": "iris", "classes": 3, "per_class": 10, "base": "C=1", "split": 0}
 
@@ -78,7 +77,7 @@ def test_a_quarter_of_the_rows_stays_for_the_test():
 def test_splits_share_no_row_and_keep_rows_labels_and_truth_together():
     y = np.repeat(np.arange(3), 40)
     number = np.arange(120.0)
-    rows = Labelled(np.column_stack([number, 2.0 * number]), y, np.tile(number[:, None], 3))
+    rows = Task(np.column_stack([number, 2.0 * number]), y, "toy", np.tile(number[:, None], (1, 3)))
     split = draw_split(rows, np.array([4, 5, 6]), 50, np.random.default_rng(0))
     np.testing.assert_array_equal(np.bincount(split.y_train), [4, 5, 6])
     assert split.X_test.shape == (50, 2)
