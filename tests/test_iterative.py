@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from angcal.leverages.blocks import remaining_curvature
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -18,6 +17,7 @@ from angcal.leverages import (
     sampled,
 )
 from angcal.leverages.factorized import factorize_exactly
+from angcal.leverages.steps import remaining_curvature
 from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.rows import as_rows

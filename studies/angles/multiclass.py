@@ -11,13 +11,13 @@ import argparse
 import time
 
 import numpy as np
-from angcal.multiclass.angles import estimate_known, stein_covariance, whiten
 from sklearn.linear_model import LogisticRegression
 
 from angcal import plan
 from angcal.files import write_text
-from angcal.losses import index_map
+from angcal.links.multiclass import contrasts, index_map
 from angcal.multiclass import read_class_scores
+from angcal.multiclass.known import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
 from studies.engine.store import as_csv, read_csv
@@ -47,23 +47,22 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     weights = np.ones(n)
     start = time.process_time()
     model = LogisticRegression(C=C, tol=1e-5, max_iter=3000).fit(data.X, data.y)
-    heads = read_class_scores(model, data.X, data.y, weights)
-    whitened = whiten(heads.scores, weights)
-    A = heads.contrast
+    read = read_class_scores(model, data.X, data.y, weights)
+    whitened = whiten(read.calibration, weights, read.fitted)
+    A = contrasts(K)
     seen = index_map(A)
     gamma = seen @ data.index_covariance @ seen.T
     found = estimate_known(data.y, weights, whitened, A, np.zeros(K), gamma)
     seconds = time.process_time() - start
     stein = stein_covariance(data.y, weights, whitened, A, np.zeros(K), gamma)
-    # Heads' scores in units of their standard deviation, indices about their mean over classes.
-    units = heads.spread @ whitened.factor
-    units /= np.sqrt(np.sum(units**2, axis=1, keepdims=True))
+    # Scores in units of their standard deviation, indices about their mean over classes.
+    units = whitened.factor / np.sqrt(np.sum(whitened.factor**2, axis=1, keepdims=True))
     true = (np.eye(K) - 1.0 / K) @ data.cross_covariance(model.coef_)
     size = np.linalg.norm(true)
-    in_whitened = seen @ (data.cross_covariance(model.coef_) * data.norms(model.coef_))
-    gap = found.covariance - in_whitened @ heads.lift.T @ whitened.inverse.T
+    in_scores = seen @ (data.cross_covariance(model.coef_) * data.norms(model.coef_))
+    gap = found.covariance - in_scores @ whitened.inverse.T
     z = gap.ravel() / np.sqrt(np.diag(found.variance))
-    side = "randomised" if plan.samples(len(data.X), data.X.shape[1], K - 1) else "exact"
+    side = "randomised" if plan.samples(n, d) else "exact"
     return {
         "stein": np.linalg.norm(A @ stein @ units.T - true) / size,
         "likelihood": np.linalg.norm(A @ found.covariance @ units.T - true) / size,

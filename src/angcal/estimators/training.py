@@ -241,7 +241,10 @@ def has_copies(X: Matrix) -> np.ndarray:
     array([ True, False,  True])
     """
     marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
-    near = NEAR_COPY * np.maximum(marks.std(axis=0), np.finfo(float).tiny)
+    spread = marks.std(axis=0)
+    if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
+        return np.zeros(len(marks), dtype=bool)  # rows that are all alike say nothing at all
+    near = NEAR_COPY * spread
     order = np.argsort(marks[:, 0])
     alike = np.all(np.abs(np.diff(marks[order], axis=0)) <= near, axis=1)
     repeated = np.zeros(len(marks), dtype=bool)

@@ -21,7 +21,7 @@ from angcal.sklearn_problems import read_fits
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """Scores of K classes and n training rows, (n, K) arrays.
+    """Scores of K classes and n training rows, (n, K) arrays; of a joint fit about their mean.
 
     Attributes
     ----------
@@ -67,13 +67,20 @@ def class_scores(fits: list[LinearFit], observed: list[Observables]) -> ClassSco
         logistic = all(isinstance(fit.loss, Logistic) for fit in fits)
         link = OneVsRest(len(fits)) if logistic else None
     return ClassScores(
-        honest=np.column_stack(honest),
-        calibration=np.column_stack([found.calibration_scores for found in observed]),
-        fitted=np.column_stack([found.scores for found in observed]),
+        honest=_stacked(honest),
+        calibration=_stacked([found.calibration_scores for found in observed]),
+        fitted=_stacked([found.scores for found in observed]),
         link=link,
         coef=np.vstack([fit.coef for fit in fits]),
         intercept=np.concatenate([np.atleast_1d(fit.intercept) for fit in fits]),
     )
+
+
+def _stacked(parts: list[Floats]) -> Floats:
+    """(n, K), of a joint fit about their mean."""
+    scores = np.column_stack(parts)
+    # A softmax does not see the mean, which leaving a row out moves all the same.
+    return scores if len(parts) > 1 else scores - scores.mean(axis=1, keepdims=True)
 
 
 def read_class_scores(
