@@ -128,7 +128,7 @@ def test_copies_are_told_in_plain_words(tmp_path, capsys):
     pd.concat([frame, frame]).to_csv(tmp_path / "data.csv", index=False)
     assert run("fit", tmp_path / "data.csv", "--target", "outcome") == 0
     printed = capsys.readouterr().out
-    assert "Note: 120 of 120 rows of X have exact copies. Drop the copies" in printed
+    assert "Note: 120 of 120 rows of X have exact or near copies. Drop the copies" in printed
     assert "sample_weight" not in printed
 
 

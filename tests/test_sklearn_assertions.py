@@ -52,7 +52,10 @@ AROUND = {name: ScoreCalibratedClassifier(method=method) for name, method in MET
 EVERY = AROUND | {"path": AngularLogisticRegressionCV(Cs=np.logspace(-3, 1, 5))}
 
 # Platt's targets are fitted to small samples that are separated, as scikit-learn's always are.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::angcal.PenaltyWarning"),
+]
 around = pytest.mark.parametrize("name", AROUND)
 every = pytest.mark.parametrize("name", EVERY)
 

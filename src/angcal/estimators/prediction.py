@@ -46,6 +46,10 @@ def states_for_files(keep_observables: bool) -> Iterator[None]:
         _LEFT_OUT_OF_STATES.reset(token)
 
 
+LEAST_LOG = -700.0
+"""Log-probability that stands for that of 0."""
+
+
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     """P(y | x) = F(xᵀŵ + b̂) of a fitted classifier with ``coef_``, ``intercept_`` and ``curve_``.
 
@@ -143,6 +147,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             One column for each class where there are more than two.
         """
         logs = self.predict_log_proba(X)
+        # Isotonic curves may give 0; a score has to be a number.
+        logs = namespace_of(logs).clip(logs, LEAST_LOG, 0.0)
         return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
