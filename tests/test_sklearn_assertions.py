@@ -24,6 +24,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -52,7 +53,10 @@ AROUND = {name: ScoreCalibratedClassifier(method=method) for name, method in MET
 EVERY = AROUND | {"path": AngularLogisticRegressionCV(Cs=np.logspace(-3, 1, 5))}
 
 # Platt's targets are fitted to small samples that are separated, as scikit-learn's always are.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:The chosen C"),  # five of them are few
+]
 around = pytest.mark.parametrize("name", AROUND)
 every = pytest.mark.parametrize("name", EVERY)
 
@@ -389,6 +393,18 @@ def test_weights_are_used_and_may_be_lists(name, n_classes):
     assert_array_equal(weighted, listed)
     plain = made(name).fit(X, y).predict_proba(X)
     assert np.linalg.norm(weighted - plain) > 0.1
+
+
+@around
+def test_weights_reach_one_vs_rest_heads(name):
+    X, y = task()
+    weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    classifier = made(name, OneVsRestClassifier(LogisticRegression(tol=1e-8)))
+    classifier.fit(X, y, sample_weight=weights)
+    head = LogisticRegression(tol=1e-8).fit(X, y == 1, sample_weight=weights)
+    if name != "holdout":
+        assert_allclose(classifier.coef_[1], head.coef_[0])
+        assert classifier.distance_to_optimum_ < 1e-4
 
 
 class Recorder(LogisticRegression):

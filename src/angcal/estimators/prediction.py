@@ -46,6 +46,9 @@ def states_for_files(keep_observables: bool) -> Iterator[None]:
         _LEFT_OUT_OF_STATES.reset(token)
 
 
+LOWEST_LOG = float(np.log(np.finfo(np.float64).tiny))
+
+
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     """P(y | x) = F(xᵀŵ + b̂) of a fitted classifier with ``coef_``, ``intercept_`` and ``curve_``.
 
@@ -130,7 +133,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Floats:
         """Calibrated log-odds log P₁ − log P₀ for two classes, log P of each class for more.
 
-        `predict` takes the second of two classes where it is above 0, and the largest of more.
+        `predict` takes the second of two classes where it is above 0, and the largest of more. A
+        probability of 0 counts as 2e-308: scikit-learn's metrics refuse infinite decisions.
 
         Parameters
         ----------
@@ -143,6 +147,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             One column for each class where there are more than two.
         """
         logs = self.predict_log_proba(X)
+        if not on_device(X):
+            logs = np.maximum(logs, LOWEST_LOG)
         return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
