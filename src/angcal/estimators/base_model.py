@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
@@ -161,11 +162,25 @@ def _fit_weighted_clone(
         return clone(model).fit(X, y, **fit_params)
     if isinstance(model, Pipeline):
         return _fit_pipeline(model, X, y, sample_weight, fit_params)
+    if isinstance(model, OneVsRestClassifier) and has_fit_parameter(
+        model.estimator, "sample_weight"
+    ):
+        return _fit_heads(model, X, y, sample_weight, fit_params)
     if not has_fit_parameter(model, "sample_weight"):
         raise TypeError(
             f"sample_weight was given, but {type(model).__name__}.fit does not take one."
         )
     return clone(model).fit(X, y, sample_weight=sample_weight, **fit_params)
+
+
+def _fit_heads(
+    model: OneVsRestClassifier, X: Any, y: Any, sample_weight: Floats, fit_params: dict[str, Any]
+) -> OneVsRestClassifier:
+    """One-vs-rest heads, which get weights by metadata routing alone."""
+    fitted = clone(model)
+    with config_context(enable_metadata_routing=True):
+        fitted.estimator.set_fit_request(sample_weight=True)
+        return fitted.fit(X, y, sample_weight=sample_weight, **fit_params)
 
 
 def _fit_pipeline(
@@ -337,9 +352,10 @@ def _is_flat(fit: LinearFit) -> bool:
     if np.any(fit.curvatures.sum(axis=0) <= WEAKEST_RIDGE * fit.total_weight):
         return True
     try:
-        return fit.coef.ndim == 1 and fit.hessian is None
+        _ = fit.coef.ndim > 1 or fit.hessian
     except SingularHessianError:
         return True
+    return False
 
 
 def distance_of(fits: list[LinearFit]) -> float:
