@@ -1,4 +1,4 @@
-"""The posterior of slope, offsets and class slopes: derivatives, limits, invariances, leaving out."""
+"""The posterior of slope, offsets and class slopes: derivatives, limits, invariances."""
 
 import numpy as np
 import pytest
