@@ -50,10 +50,10 @@ docs: $(VENV)/.installed
 # The core, on the oldest versions that pyproject.toml allows.
 OLDEST := .venv-oldest
 CORE := $(addprefix tests/test_,$(addsuffix .py,angle bad_input baselines baselines_multiclass \
-	calibration covariance doubtful_input estimator_inputs estimators estimators_several fitting \
+	calibration covariance doubtful_input estimator_inputs estimators estimators_multiclass fitting \
 	hessian iterative link_posterior links losses matrix_free metrics metrics_multiclass observables path \
-	penalties pools predict_proba prediction prediction_table reading score_bins several_angles \
-	several_integration several_observables simulation simulation_multiclass targets threads triangle))
+	penalties pools predict_proba prediction prediction_table reading score_bins multiclass_angles \
+	multiclass_integration multiclass_observables simulation simulation_multiclass targets threads triangle))
 
 oldest:
 	$(PYTHON) -m venv $(OLDEST)

@@ -41,7 +41,12 @@ def build_parser() -> argparse.ArgumentParser:
     which = benchmark.add_subparsers(metavar="BENCHMARK", required=True)
     for name, text, add_arguments, execute in (
         ("real", "real labels, two classes", peers.add_real_arguments, peers.execute_real),
-        ("several", "three and more classes", peers.add_several_arguments, peers.execute_several),
+        (
+            "multiclass",
+            "three to a hundred classes",
+            peers.add_multiclass_arguments,
+            peers.execute_multiclass,
+        ),
         ("curves", "variants of the curve", peers.add_curves_arguments, peers.execute_curves),
         ("speed", "seconds and memory", speed.add_arguments, speed.execute),
     ):

@@ -143,11 +143,28 @@ def test_one_class(classifier):
 
 
 @pytest.mark.parametrize(
-    "classifier", [c for c in CLASSIFIERS if c is not AngularCalibratedClassifier]
+    "classifier",
+    [
+        MEstimator(),
+        AngularCalibratedClassifier(MEstimator()),
+        ScoreCalibratedClassifier(MEstimator()),
+        ScoreCalibratedClassifier(MEstimator(), scores="holdout"),
+    ],
 )
-def test_three_classes(classifier):
+def test_three_classes_for_a_model_of_two(classifier):
     with pytest.raises(ValueError, match=r"Only binary classification is supported.*multiclass"):
-        classifier().fit(X, np.arange(60) % 3)
+        classifier.fit(X, np.arange(60) % 3)
+
+
+def test_options_of_score_calibration_for_two_classes():
+    y = np.arange(60) % 3
+    with pytest.raises(ValueError, match="polish=True is for two classes, and y has 3"):
+        ScoreCalibratedClassifier(polish=True).fit(X, y)
+    y[:] = 0
+    y[:30], y[30] = 1, 2
+    classifier = ScoreCalibratedClassifier(scores="holdout", random_state=0)
+    with pytest.raises(ValueError, match=r"60 rows, 1 of one class.*all 3 classes.*scores='loo'"):
+        classifier.fit(X, y)
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
@@ -338,8 +355,9 @@ def test_models_that_are_not_linear(model):
     for classifier in (AngularCalibratedClassifier(model), ScoreCalibratedClassifier(model)):
         with pytest.raises(TypeError, match=f"Cannot read.*{name}.*LogisticRegression.*LinearHead"):
             classifier.fit(X, Y)
-    with pytest.raises(TypeError, match=f"{name} has no coef_: it is not a linear classifier"):
-        ScoreCalibratedClassifier(model, scores="holdout").fit(X, Y)
+    for y in (Y, np.arange(60) % 3):
+        with pytest.raises(TypeError, match=f"{name} has no coef_: it is not a linear classifier"):
+            ScoreCalibratedClassifier(model, scores="holdout").fit(X, y)
 
 
 @pytest.mark.parametrize(

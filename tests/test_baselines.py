@@ -16,6 +16,7 @@ from angcal.baselines import (
     HistogramBinning,
     IsotonicCalibration,
     PlattScaling,
+    QuadraticScaling,
     TemperatureScaling,
     platt_limit,
 )
@@ -45,6 +46,9 @@ def test_every_calibrator_fits_predicts_clones(name):
     p = calibrator.predict(grid)
     assert p.shape == grid.shape
     assert np.all((p >= 0) & (p <= 1))
+    if name == "quadratic":  # a parabola turns somewhere
+        grid = np.linspace(-3, 3, 101)
+        p = calibrator.predict(grid)
     assert p[-1] - p[0] > 0.8
     if name != "histogram":
         assert np.all(np.diff(p) >= 0)
@@ -303,6 +307,44 @@ def test_beta_with_the_wrong_sign_is_the_base_rate():
     fitted = BetaCalibration().fit([3.0, 2.0, 1.0, 0.0], [0, 0, 0, 1])
     assert (fitted.a_, fitted.b_) == (0.0, 0.0)
     np.testing.assert_allclose(fitted.predict([-4.0, 9.0]), 0.25, atol=1e-6)
+
+
+# --- Quadratic scaling ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1.0, 1e5])
+def test_quadratic_is_logistic_regression_on_the_square(unit):
+    u, y = sample(n=800)
+    fitted = QuadraticScaling().fit(unit * (u + 3.0), y)
+    reference = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky")
+    reference.fit(np.column_stack([u**2, u]), y)
+    grid = np.linspace(-4, 4, 9)
+    expected = reference.predict_proba(np.column_stack([grid**2, grid]))[:, 1]
+    np.testing.assert_allclose(fitted.predict(unit * (grid + 3.0)), expected, atol=1e-7)
+
+
+def test_quadratic_finds_the_variances_of_two_normals():
+    # Log-odds of N(1, 4) against N(0, 1): u²/2 − (u − 1)²/8 − log 2.
+    rng = np.random.default_rng(11)
+    y = rng.integers(0, 2, size=100_000)
+    u = np.where(y == 1, 1.0 + 2.0 * rng.normal(size=y.size), rng.normal(size=y.size))
+    fitted = QuadraticScaling().fit(u, y)
+    grid = np.linspace(-3, 3, 13)
+    expected = expit(grid**2 / 2 - (grid - 1) ** 2 / 8 - np.log(2))
+    np.testing.assert_allclose(fitted.predict(grid), expected, atol=0.015)
+
+
+@pytest.mark.parametrize("y", [[0, 0, 1, 1, 1, 0], [1, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]])
+def test_quadratic_of_an_interval_is_smoothed(y):
+    with pytest.warns(ConvergenceWarning, match="separate the labels"):
+        fitted = QuadraticScaling().fit(np.arange(6.0), y)
+    p = fitted.predict(np.arange(6.0))
+    assert 0.01 < p.min() < p.max() < 0.99
+
+
+def test_quadratic_of_constant_scores_is_the_base_rate():
+    fitted = QuadraticScaling().fit(np.full(4, 0.1), [0, 1, 1, 1])
+    np.testing.assert_allclose(fitted.predict([0.1, 0.1]), 0.75)
 
 
 # --- Limits of Platt scaling -----------------------------------------------------------------

@@ -198,6 +198,7 @@ def test_classes_come_back_as_tensors_names_as_arrays(data, dispatch):
     assert classes.dtype == torch.int64
     likely = found.predict_proba(X)[:, 1] > 0.5
     assert torch.equal(classes, likely.to(torch.int64))
+    assert torch.equal(found.decision_function(X) > 0, likely)
     names = AngularCalibratedClassifier(MODEL).fit(X, np.array(["no", "yes"])[data.y])
     assert set(names.predict(X)) == {"no", "yes"}
 

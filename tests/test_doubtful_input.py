@@ -13,7 +13,9 @@ from sklearn.preprocessing import StandardScaler
 from angcal import (
     AngleWarning,
     AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
     Logit,
+    PenaltyWarning,
     Quadratic,
     RepeatedRowsWarning,
     ScoreCalibratedClassifier,
@@ -105,3 +107,20 @@ def test_a_penalty_that_is_not_convex_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         Quadratic([[np.nan, 0.0], [0.0, 1.0]])
     assert Quadratic([[2.0, 0.0], [0.0, 2.0]]).value(np.ones(2)) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "copies", "d", "C", "jitter"), [(100, 2, 100, 1.0, 1e-6), (40, 3, 300, 1e-4, 0.0)]
+)
+def test_near_copies_and_copies_under_a_strong_penalty_are_noticed(rows, copies, d, C, jitter):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, d))
+    y = (rng.random(rows) < LINK(X @ rng.normal(size=d) / np.sqrt(d))).astype(int)
+    copied = np.repeat(X, copies, axis=0) + jitter * rng.normal(size=(rows * copies, d))
+    with pytest.warns(RepeatedRowsWarning, match=f"{rows * copies} of {rows * copies} rows"):
+        AngularCalibratedClassifier(base(C=C)).fit(copied, np.repeat(y, copies))
+
+
+def test_the_end_of_the_given_penalties_is_noticed():
+    with pytest.warns(PenaltyWarning, match="is the largest of Cs"):
+        AngularLogisticRegressionCV([1e-6, 1e-5, 1e-4]).fit(DATA.X, DATA.y)

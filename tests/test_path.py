@@ -298,6 +298,7 @@ def test_the_curve_reports_what_metrics_say():
     assert np.all(np.diff(path.degrees_of_freedom) > 0)
 
 
+@pytest.mark.filterwarnings("ignore:The chosen C")  # the grid is there to be compared
 @pytest.mark.parametrize("observables", ["auto", "exact"])
 def test_losses_are_those_of_the_calibrator_at_each_penalty(observables):
     sim = data(300, 100)

@@ -135,7 +135,11 @@ MODELS = {
     "quadratic dense": lambda: quadratic(np.asarray),
     "calibrated m": lambda: one(MEstimator("squared", Ridge(0.1))),
     "holdout": lambda: ScoreCalibratedClassifier(scores="holdout", random_state=0).fit(X, Y),
-} | {method: partial(scored, method) for method in CALIBRATORS}
+    "platt of classes": lambda: ScoreCalibratedClassifier().fit(X, THREE),
+    "heads by a matrix": lambda: ScoreCalibratedClassifier(
+        RidgeClassifier(), method="structured"
+    ).fit(X, THREE),
+} | {method: partial(scored, method) for method in SEVERAL_CALIBRATORS}
 
 
 def one_vs_rest(base):
@@ -637,7 +641,8 @@ def test_every_link_loss_and_penalty_is_trusted(parent):
 
 @pytest.mark.parametrize("kind", [*CALIBRATORS.values(), *SEVERAL_CALIBRATORS.values()])
 def test_every_calibrator_is_trusted(kind):
-    assert f"{kind.__module__}.{kind.__name__}" in TRUSTED
+    made = type(kind())
+    assert f"{made.__module__}.{made.__name__}" in TRUSTED
 
 
 def test_missing_package_is_named(saved, monkeypatch):

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from angcal import AngularCalibratedClassifier, Logit, ScoreCalibratedClassifier
 from angcal.curve import angular_probability
-from angcal.simulation import simulate
+from angcal.simulation import simulate, simulate_several
 
 DATA = simulate(200, 20, link=Logit(3.0), random_state=0)
 NEW = DATA.sample(50, random_state=1)[0]
@@ -50,6 +50,33 @@ def test_the_table_answers_for_the_formula(fitted):
     assert model.curve_.table_error <= 1e-9
     assert np.abs(p[:, 1] - exact).max() <= model.curve_.table_error
     assert_array_equal(p[:, 0], 1.0 - p[:, 1])
+
+
+@every_model
+def test_log_odds_have_the_sign_of_the_prediction(fitted, name):
+    model = fitted[name]
+    p, odds = model.predict_proba(NEW), model.decision_function(NEW)
+    assert_allclose(np.exp(model.predict_log_proba(NEW)), p, rtol=1e-14)
+    assert odds.shape == (len(NEW),)
+    assert_allclose(1.0 / (1.0 + np.exp(-odds)), p[:, 1], rtol=1e-12)
+    assert_array_equal(model.predict(NEW), model.classes_[(odds > 0).astype(int)])
+
+
+def test_log_odds_of_a_calibrator_that_is_sure():
+    model = ScoreCalibratedClassifier(method="isotonic").fit(DATA.X, DATA.y)
+    odds = model.decision_function(DATA.X)
+    sure = model.predict_proba(DATA.X)[:, 1] == 1.0
+    assert sure.any()
+    assert np.all(odds[sure] == np.inf)
+    assert not np.isnan(odds).any()
+
+
+def test_decision_of_several_classes_is_their_log_probability():
+    data = simulate_several(300, 10, n_indices=4, signal=3, random_state=0)
+    model = AngularCalibratedClassifier().fit(data.X, data.y)
+    found = model.decision_function(data.X)
+    assert_array_equal(found, np.log(model.predict_proba(data.X)))
+    assert_array_equal(model.predict(data.X), model.classes_[found.argmax(axis=1)])
 
 
 @every_model

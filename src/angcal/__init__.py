@@ -35,7 +35,13 @@ from angcal.losses import (
     SquaredHinge,
 )
 from angcal.multiclass import AngleMatrix
-from angcal.notices import AngleWarning, OptimalityWarning, PoolWarning, RepeatedRowsWarning
+from angcal.notices import (
+    AngleWarning,
+    OptimalityWarning,
+    PenaltyWarning,
+    PoolWarning,
+    RepeatedRowsWarning,
+)
 from angcal.observables import Observables
 from angcal.penalties import (
     ElasticNet,
@@ -78,6 +84,7 @@ __all__ = [
     "Observables",
     "OptimalityWarning",
     "Penalty",
+    "PenaltyWarning",
     "PlattScaling",
     "PoolWarning",
     "Probit",

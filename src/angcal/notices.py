@@ -24,6 +24,10 @@ class RepeatedRowsWarning(UserWarning):
     """Many training rows are copies of each other."""
 
 
+class PenaltyWarning(UserWarning):
+    """The chosen penalty is the first or the last of those that were given."""
+
+
 class PoolWarning(UserWarning):
     """The pool does not look like the training rows."""
 

@@ -36,7 +36,9 @@ TYPES = {
     "angcal.link_posterior": "Belief Curves LinkPosterior",
     "angcal.score_bins": "BinnedScores",
     "angcal.baselines.calibrators": "BetaCalibration HistogramBinning IsotonicCalibration "
-    "MatrixScaling PlattScaling SoftmaxTemperature TemperatureScaling VectorScaling",
+    "PlattScaling QuadraticScaling TemperatureScaling",
+    "angcal.baselines.several": "DirichletCalibration MatrixScaling OneVsRestCalibration "
+    "PairedScores SoftmaxTemperature StructuredMatrixScaling VectorScaling",
     "angcal.covariance.scale": "ScoreScale",
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.m_estimator": "MEstimator",

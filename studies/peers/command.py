@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from studies.engine.command import (
     FAILED,
@@ -15,7 +16,10 @@ from studies.engine.command import (
     present_among,
     say,
 )
-from studies.engine.experiment import Trial
+from studies.engine.experiment import Result, Trial
+
+if TYPE_CHECKING:
+    from studies.peers.methods import Method
 
 REAL = """\
 Compare angcal's classifiers with those of scikit-learn, probmetrics, netcal, venn-abers and betacal
@@ -24,9 +28,11 @@ in the cache, or packaged with scikit-learn. A run that was stopped goes on wher
 runs again what --datasets and --side name. --quick takes scikit-learn's packaged data and needs
 neither web nor ANGCAL_DATA.
 """
-SEVERAL = """\
-Compare calibrators for three and more classes, on simulated and on real labels. --quick needs
-neither web nor ANGCAL_DATA.
+MULTICLASS = """\
+Compare calibrators for three to a hundred classes, on real and on simulated labels. A run that was
+stopped goes on where it was; --fresh runs again what --datasets and --side name, where the side
+"angcal" holds angcal's methods, the plain model and temperature scaling on leave-one-out scores.
+--quick needs neither web nor ANGCAL_DATA.
 """
 CURVES = """\
 Compare variants of the averaged curve, and the best single curve, on the tasks of the benchmark
@@ -38,6 +44,16 @@ OWNER = "this benchmark"
 def add_real_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``studies benchmark real``."""
     parser.description = REAL
+    _add_peers_arguments(parser, "real")
+
+
+def add_multiclass_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line of ``studies benchmark multiclass``."""
+    parser.description = MULTICLASS
+    _add_peers_arguments(parser, "multiclass")
+
+
+def _add_peers_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     add_datasets_argument(parser)
     parser.add_argument(
         "--side",
@@ -45,15 +61,36 @@ def add_real_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the trials of angcal's methods only, those of the others, or those of the "
         "methods that are run on the first splits of small tasks",
     )
-    add_run_arguments(parser, "real")
+    parser.add_argument("--splits", type=int, help="run the first splits only, now")
+    add_run_arguments(parser, name)
 
 
 def execute_real(options: argparse.Namespace) -> int:
     """``studies benchmark real``; returns the exit code."""
+    from studies.peers.peers import METHODS
     from studies.peers.real import FULL, QUICK
     from studies.peers.real_figures import LOSSES, RANKS
 
     listed = (QUICK if options.quick else FULL).datasets
+    return _compare(options, listed, [LOSSES, RANKS], METHODS.values())
+
+
+def execute_multiclass(options: argparse.Namespace) -> int:
+    """``studies benchmark multiclass``; returns the exit code."""
+    from studies.peers.multiclass import FULL, METHODS, QUICK
+    from studies.peers.multiclass_tables import RESULT
+
+    listed = list(dict(QUICK.tasks if options.quick else FULL.tasks))
+    return _compare(options, listed, [RESULT], METHODS.values())
+
+
+def _compare(
+    options: argparse.Namespace,
+    listed: Sequence[str],
+    results: Sequence[Result],
+    methods: Iterable[Method],
+) -> int:
+    """Run what is asked for of the datasets that are here, and present the results."""
     if not known_datasets(options, listed, OWNER):
         return WRONG_USAGE
     chosen = present_datasets(options.datasets or listed)
@@ -61,37 +98,13 @@ def execute_real(options: argparse.Namespace) -> int:
         say("none of these datasets is on this machine")
         return FAILED
     if options.side != "angcal":
-        announce_missing_peers()
+        announce_missing_peers(methods)
 
     def wanted(trial: Trial) -> bool:
-        return trial["dataset"] in chosen and options.side in (None, trial["side"])
+        now = options.splits is None or trial["split"] < options.splits
+        return now and trial["dataset"] in chosen and options.side in (None, trial["side"])
 
-    return carry_out([LOSSES, RANKS], options, wanted)
-
-
-def add_several_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the command line of ``studies benchmark several``."""
-    parser.description = SEVERAL
-    add_datasets_argument(parser)
-    add_run_arguments(parser, "several")
-
-
-def execute_several(options: argparse.Namespace) -> int:
-    """``studies benchmark several``: simulated tasks, and the real ones that are here."""
-    from studies.peers.several import FULL, QUICK
-    from studies.peers.several_tables import SEVERAL_RESULT
-
-    settings = QUICK if options.quick else FULL
-    named = list(dict.fromkeys(name for name, _ in settings.real))
-    if not known_datasets(options, named, OWNER):
-        return WRONG_USAGE
-    here = present_datasets(options.datasets or named)
-
-    def wanted(trial: Trial) -> bool:
-        simulated = str(trial["task"]).startswith("softmax") and not options.datasets
-        return simulated or trial["task"] in here
-
-    return carry_out([SEVERAL_RESULT], options, wanted)
+    return carry_out(results, options, wanted)
 
 
 def add_curves_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,25 +123,25 @@ def execute_curves(options: argparse.Namespace) -> int:
 
 
 def present_datasets(names: Sequence[str]) -> set[str]:
-    """Those that can be loaded without the web; the others are named on standard error."""
-    from studies.datasets import available
+    """Those that are simulated or can be loaded without the web; the others are named."""
+    from studies.datasets import CATALOGUE, available
 
     return present_among(
-        available(),
+        [*available(), *(name for name in names if name not in CATALOGUE)],
         names,
         "not on this machine, trials left undone: {}; set ANGCAL_DATA to a folder with their "
         "files, or load them once with studies.datasets.load",
     )
 
 
-def announce_missing_peers() -> None:
+def announce_missing_peers(methods: Iterable[Method]) -> None:
     """Name the packages whose methods will be left out, on standard error."""
     from studies.peers.peers import missing_packages
 
-    missing = missing_packages()
+    missing = missing_packages(methods)
     if missing:
         named = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
         say(
-            f"compared without {named}. To have them: pip install -e '.[peers]', and --side peers "
-            "--fresh for trials that are done"
+            f"compared without {named}. To have them: pip install -e '.[peers]', and --fresh for "
+            "trials that are done"
         )

@@ -1,9 +1,10 @@
 r"""Numbers of many methods on many tasks: ranks, tests, wins.
 
-A cell is a task at a size; its value is the mean over the splits. In each cell the methods are
-ranked, 1 for the smallest loss, ties shared. Cells of one dataset resemble each other, so that the
-tests count datasets: a dataset's rank of a method is the mean over its cells. With N datasets and k
-methods, mean ranks differ by Nemenyi's test where they are further apart than
+A cell is a task at a size, under one penalty where there are several; its value is the mean over
+the splits. In each cell the methods are ranked, 1 for the smallest loss, ties shared. Cells of one
+dataset resemble each other, so that the tests count datasets: a dataset's rank of a method is the
+mean over its cells. With N datasets and k methods, mean ranks differ by Nemenyi's test where they
+are further apart than
 
 .. math::
     CD = q_{0.05}(k) \sqrt{k (k + 1) / (6 N)},
@@ -29,6 +30,7 @@ from studies.engine.experiment import Frames
 from studies.engine.store import UnfinishedError
 
 CELL = ["dataset", "ratio"]
+"""What tells one cell from another, with two classes."""
 CLEAR = 2.0
 """Standard errors from which on a difference counts."""
 SIGNIFICANCE = 0.05
@@ -36,10 +38,10 @@ COMPARED = ("angcal", "peers")
 """Sides without which there is nothing to compare."""
 
 
-def joined(frames: Frames) -> pd.DataFrame:
+def joined(frames: Frames, cell: Sequence[str] = CELL) -> pd.DataFrame:
     """Rows of the methods, each with the columns of its split, where both sides were run."""
     splits = frames["splits"].assign(compared=frames["splits"]["side"].isin(COMPARED))
-    sides = splits.groupby([*CELL, "split"])["compared"].transform("sum")
+    sides = splits.groupby([*cell, "split"])["compared"].transform("sum")
     known = splits[sides == len(COMPARED)].drop(columns="compared")
     rows = frames[""].merge(known, on="trial", validate="many_to_one")
     if rows.empty:
@@ -50,9 +52,14 @@ def joined(frames: Frames) -> pd.DataFrame:
     return rows
 
 
-def by_method(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """A row per (dataset, ratio, split), a column per method."""
-    return rows.pivot(index=[*CELL, "split"], columns="method", values=metric)
+def by_method(rows: pd.DataFrame, metric: str, cell: Sequence[str] = CELL) -> pd.DataFrame:
+    """A row per cell and split, a column per method."""
+    return rows.pivot(index=[*cell, "split"], columns="method", values=metric)
+
+
+def cell_of(values: pd.DataFrame | pd.Series) -> list[str]:
+    """What tells one cell of these values from another: all but the split."""
+    return [str(name) for name in values.index.names if name != "split"]
 
 
 def cell_means(values: pd.DataFrame) -> pd.DataFrame:
@@ -63,8 +70,9 @@ def cell_means(values: pd.DataFrame) -> pd.DataFrame:
     average over all splits.
     """
     typical = values.dropna(axis=1).mean(axis=1).fillna(0.0)
-    gaps_to_typical = values.sub(typical, axis=0).groupby(level=CELL, sort=False).mean()
-    return gaps_to_typical.add(typical.groupby(level=CELL, sort=False).mean(), axis=0)
+    cell = cell_of(values)
+    gaps_to_typical = values.sub(typical, axis=0).groupby(level=cell, sort=False).mean()
+    return gaps_to_typical.add(typical.groupby(level=cell, sort=False).mean(), axis=0)
 
 
 def everywhere(means: pd.DataFrame) -> pd.DataFrame:
@@ -170,7 +178,8 @@ class Duel:
 
 def gaps(values: pd.DataFrame, own: str, peer: str) -> pd.DataFrame:
     """Mean paired difference (own − peer) of each cell, its standard error, and the splits."""
-    grouped = (values[own] - values[peer]).dropna().groupby(level=CELL, sort=False)
+    both = (values[own] - values[peer]).dropna()
+    grouped = both.groupby(level=cell_of(values), sort=False)
     return grouped.agg(["mean", "sem", "count"])
 
 

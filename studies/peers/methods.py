@@ -13,28 +13,30 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import signature
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from angcal._typing import Floats, Matrix
 from angcal.estimators import AngularCalibratedClassifier, AngularLogisticRegressionCV
 from studies.peers.remembered import Memory, Remembered
 
 FOLDS = 5
+NO_FOLDS = "the rarest class has one row, and folds need two"
 HOLDOUT_SHARE = 0.25
 MAX_ITER = 1000
 TUNED, COARSE, DEFAULT = "angcal tuned", "angcal tuned, coarse", "angcal"
 AVERAGED, IN_FOLDS = "angcal tuned, averaged", "angcal tuned, in folds"
 COARSE_SHARE, FOLD_SHARE = 0.5, 0.4
 """Of the penalties, among which the coarse path chooses, and those in folds."""
-Base = Literal["C=1", "tuned"]
+Base = str
+"""The linear model: "C=1", "C=0.01", ..., or "tuned"."""
 Predict = Callable[[Matrix], Floats]
-"""Rows to P(y = 1)."""
+"""Rows to P(y = 1); with more classes than two to the (n, K) probabilities of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +47,29 @@ class Fitted:
     C: float = 1.0
 
 
+@dataclass(frozen=True)
+class Folds:
+    """Five folds of the rows it is given, or as many as their rarest class has rows."""
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """How many."""
+        rarest = FOLDS if y is None else int(np.unique(y, return_counts=True)[1].min())
+        if rarest < 2:
+            raise ValueError(NO_FOLDS)
+        return min(FOLDS, rarest)
+
+    def split(self, X: Any, y: Any, groups: Any = None) -> Any:
+        """(training rows, rows left out) of each."""
+        return StratifiedKFold(self.get_n_splits(X, y)).split(X, y)
+
+
 @dataclass(frozen=True, eq=False)
 class Training:
     """The n labelled rows of a trial; what several methods fit to the same rows is fitted once.
 
     Parameters
     ----------
-    X, y : scaled rows, and their classes 0 and 1
+    X, y : scaled rows, and their classes 0, 1, …
     seed : int
         Draws the holdout, and the folds that are drawn.
     n_penalties : int
@@ -79,15 +97,15 @@ class Training:
         return self.memory.fitted(self.model(base), self.X[kept], self.y[kept])
 
     def model(self, base: Base) -> Any:
-        """An unfitted logistic regression, C = 1 or chosen by cross-validated log-loss."""
-        if base == "C=1":
-            return LogisticRegression(C=1.0, max_iter=MAX_ITER)
+        """An unfitted logistic regression, C given or chosen by cross-validated log-loss."""
+        if base != "tuned":
+            return LogisticRegression(C=float(base.removeprefix("C=")), max_iter=MAX_ITER)
         # Asked for by name where scikit-learn has them, as their defaults are about to change.
         options = {"l1_ratios": (0,), "use_legacy_attributes": False}
         known = signature(LogisticRegressionCV).parameters
         return LogisticRegressionCV(
             Cs=self.n_penalties,
-            cv=FOLDS,
+            cv=Folds(),
             scoring="neg_log_loss",
             max_iter=MAX_ITER,
             **(options if "use_legacy_attributes" in known else {}),
@@ -109,12 +127,14 @@ class Method:
         Cross-validated choices of C, each of which fits 5 models a penalty and one more.
     paths : float, default=0
         Choices of C from one fit a penalty; a part of one where it has a part of the penalties.
-    reduced : {"C=1", "tuned"} or None, default=None
+    reduced : str or None, default=None
         The shared model that it calibrates with the quarter of the labels kept from that model.
     package : str, default=""
         What has to be importable besides angcal's own dependencies.
     costly : bool, default=False
         Whether it is left to the first splits of small tasks.
+    averages : bool, default=False
+        Whether its probabilities are averages over several models, all of them to be deployed.
     """
 
     name: str
@@ -125,6 +145,7 @@ class Method:
     reduced: Base | None = None
     package: str = ""
     costly: bool = False
+    averages: bool = False
 
     def fits(self, n_penalties: int) -> int:
         """Linear models fitted."""
@@ -151,9 +172,14 @@ class Method:
 # -- methods of angcal and scikit-learn --------------------------------------------------------
 
 
-def positive(model: Any) -> Predict:
-    """P(y = 1) of a fitted classifier whose classes are 0 and 1."""
-    return lambda X: np.asarray(model.predict_proba(X))[:, 1]
+def probabilities(model: Any) -> Predict:
+    """Those of a fitted classifier whose classes are 0, 1, …; of two classes that of class 1."""
+
+    def predict(X: Matrix) -> Floats:
+        P = np.asarray(model.predict_proba(X))
+        return P[:, 1] if P.shape[1] == 2 else P
+
+    return predict
 
 
 def chosen_C(model: Any) -> float:
@@ -162,30 +188,33 @@ def chosen_C(model: Any) -> float:
     return float(np.ravel(model.C_ if hasattr(model, "C_") else model.C)[0])
 
 
-def _angcal(training: Training) -> Fitted:
-    model = AngularCalibratedClassifier(training.model("C=1")).fit(training.X, training.y)
-    return Fitted(positive(model))
+def angcal(training: Training, base: Base = "C=1") -> Fitted:
+    """Angular calibration of one fit."""
+    model = AngularCalibratedClassifier(training.model(base)).fit(training.X, training.y)
+    return Fitted(probabilities(model), chosen_C(model.estimator_))
 
 
 def _angcal_tuned(training: Training, share: float = 1.0, average: str | None = None) -> Fitted:
     penalties = round(share * training.n_penalties)
     model = AngularLogisticRegressionCV(penalties, average=average).fit(training.X, training.y)
-    return Fitted(positive(model), model.C_)
+    return Fitted(probabilities(model), model.C_)
 
 
-def _logistic(training: Training, base: Base) -> Fitted:
+def logistic(training: Training, base: Base) -> Fitted:
+    """The linear model's own probabilities."""
     model = training.memory.fitted(training.model(base), training.X, training.y)
-    return Fitted(positive(model), chosen_C(model))
+    return Fitted(probabilities(model), chosen_C(model))
 
 
 def _cross_calibrated(training: Training, method: str, ensemble: bool, base: Base) -> Fitted:
     base_model = Remembered(training.model(base), training.memory)
-    model = CalibratedClassifierCV(base_model, method=method, cv=FOLDS, ensemble=ensemble)
+    model = CalibratedClassifierCV(base_model, method=method, cv=Folds(), ensemble=ensemble)
     model.fit(training.X, training.y)
-    return Fitted(positive(model), chosen_C(model.calibrated_classifiers_[0].estimator))
+    return Fitted(probabilities(model), chosen_C(model.calibrated_classifiers_[0].estimator))
 
 
-def _cross_methods(base: Base) -> list[Method]:
+def cross_methods(base: Base) -> list[Method]:
+    """scikit-learn's calibrators by folds."""
     tuned = base == "tuned"
     return [
         Method(
@@ -194,6 +223,7 @@ def _cross_methods(base: Base) -> list[Method]:
             plain_fits=0 if tuned else FOLDS + (not ensemble),
             searches=FOLDS + (not ensemble) if tuned else 0,
             costly=tuned,
+            averages=ensemble,
         )
         for method in ("sigmoid", "isotonic", "temperature")
         for ensemble in (True, False)
@@ -203,19 +233,26 @@ def _cross_methods(base: Base) -> list[Method]:
 OWN = (
     Method(TUNED, _angcal_tuned, paths=1.0),
     Method(COARSE, partial(_angcal_tuned, share=COARSE_SHARE), paths=COARSE_SHARE),
-    Method(DEFAULT, _angcal, plain_fits=1),
+    Method(DEFAULT, angcal, plain_fits=1),
     # Where the peers that average tuned models are.
-    Method(AVERAGED, partial(_angcal_tuned, average="penalties"), paths=1.0, costly=True),
+    Method(
+        AVERAGED,
+        partial(_angcal_tuned, average="penalties"),
+        paths=1.0,
+        costly=True,
+        averages=True,
+    ),
     Method(
         IN_FOLDS,
         partial(_angcal_tuned, share=FOLD_SHARE, average="folds"),
         paths=FOLD_SHARE * (FOLDS + 1),
         costly=True,
+        averages=True,
     ),
 )
 SCIKIT_LEARN = (
-    Method("logistic", partial(_logistic, base="C=1"), plain_fits=1),
-    Method("logistic tuned", partial(_logistic, base="tuned"), searches=1),
-    *_cross_methods("C=1"),
-    *_cross_methods("tuned"),
+    Method("logistic", partial(logistic, base="C=1"), plain_fits=1),
+    Method("logistic tuned", partial(logistic, base="tuned"), searches=1),
+    *cross_methods("C=1"),
+    *cross_methods("tuned"),
 )

@@ -7,7 +7,7 @@ a fitted model, or the pair (P(y = 0), P(y = 1)), together with labels that the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -28,12 +28,12 @@ from studies.peers.methods import (
     Method,
     Training,
     chosen_C,
-    positive,
+    probabilities,
 )
 from studies.peers.remembered import Remembered
 
 Map = Callable[[Floats], Floats]
-"""P(y = 1) of a model to calibrated P(y = 1)."""
+"""Probabilities of a model to calibrated ones: P(y = 1), or of more classes a column each."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Calibrator:
 
 
 def pair(p: Floats) -> Floats:
-    """Columns P(y = 0), P(y = 1)."""
-    return np.column_stack([1.0 - p, p])
+    """Columns P(y = 0), P(y = 1); those of more classes as they are."""
+    return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
 
 
 def _betacal(p: Floats, y: NDArray[np.int64]) -> Map:
@@ -79,11 +79,17 @@ def _netcal(p: Floats, y: NDArray[np.int64], module: str, name: str) -> Map:
     return fitted.transform
 
 
-def _probmetrics(p: Floats, y: NDArray[np.int64], name: str) -> Map:
+def probmetrics(p: Floats, y: NDArray[np.int64], name: str) -> Map:
+    """A calibrator of probmetrics, for any number of classes."""
     single_threaded_torch()
     fitted = import_module("probmetrics.calibrators").get_calibrator(name)
     fitted.fit(pair(p), y)
-    return lambda new: np.asarray(fitted.predict_proba(pair(new)), dtype=float)[:, 1]
+
+    def calibrate(new: Floats) -> Floats:
+        found = np.asarray(fitted.predict_proba(pair(new)), dtype=float)
+        return found[:, 1] if new.ndim == 1 else found
+
+    return calibrate
 
 
 def single_threaded_torch() -> None:
@@ -113,7 +119,7 @@ CALIBRATORS = (
         Calibrator(
             f"probmetrics {name}",
             "probmetrics.calibrators",
-            partial(_probmetrics, name=name),
+            partial(probmetrics, name=name),
             costly,
         )
         for name, costly in (
@@ -129,7 +135,7 @@ CALIBRATORS = (
 def _on_holdout(training: Training, calibrator: Calibrator, base: Base) -> Fitted:
     model = training.reduced_model(base)
     _, held = training.parts
-    predict = positive(model)
+    predict = probabilities(model)
     calibrate = calibrator.fit(predict(training.X[held]), training.y[held])
     return Fitted(lambda X: calibrate(predict(X)), chosen_C(model))
 
@@ -177,6 +183,7 @@ def _cross_venn_abers_methods() -> list[Method]:
             searches=FOLDS + 1 if tuned else 0,
             package="venn_abers",
             costly=tuned,
+            averages=True,
         )
         for tuned in (False, True)
     ]
@@ -195,8 +202,8 @@ METHODS: dict[str, Method] = {
 """Everything that is compared, by name."""
 
 
-def missing_packages() -> dict[str, str]:
+def missing_packages(methods: Iterable[Method]) -> dict[str, str]:
     """Packages that methods need and that cannot be imported, with the reasons."""
-    packages = {method.package: method for method in METHODS.values()}
+    packages = {method.package: method for method in methods}
     reasons = {package: method.missing() for package, method in packages.items()}
     return {package.split(".")[0]: reason for package, reason in reasons.items() if reason}

@@ -16,6 +16,7 @@ cost infinity, is in the tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from angcal._typing import Floats
+from angcal._typing import Floats, Matrix
 from angcal.metrics import brier_score, expected_calibration_error, log_loss, smooth_ece
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Cell, Experiment, Row, Tables, Trial, significant
@@ -34,7 +35,7 @@ from studies.peers.remembered import watched
 from studies.peers.tasks import (
     Limits,
     SizeError,
-    Split,
+    affordable,
     draw_split,
     load_task,
     seed_from,
@@ -197,15 +198,12 @@ def measured(outcome: Outcome, y: NDArray[np.int64]) -> dict[str, Cell]:
         "smooth_ece": smooth_ece(y, p),
         "accuracy": float(np.mean((p > 0.5) == (y == 1))),
         "auc": float(roc_auc_score(y, p)),
-        "C": outcome.C,
-        "seconds": outcome.seconds,
     }
     rounded = {name: significant(value) for name, value in numbers.items()}
     return {
         **rounded,
         "clipped": int(np.sum((p < CLIP) | (p > 1.0 - CLIP))),
         "infinite": int(np.sum(of_truth == 0.0)),
-        "warnings": outcome.warnings,
     }
 
 
@@ -229,29 +227,30 @@ def applicable(trial: Trial) -> list[Method]:
 
 
 def run_methods(
-    settings: RealSettings, trial: Trial, split: Split, seed: int
+    methods: Sequence[Method],
+    training: Training,
+    X_test: Matrix,
+    measure: Callable[[Outcome], Mapping[str, Cell]],
 ) -> tuple[list[Row], list[Row]]:
     """A row for each method that gave probabilities, and one for each that failed."""
-    n = len(split.y_train)
-    training = Training(split.X_train, split.y_train, seed, settings.n_penalties)
     rows: list[Row] = []
     failures: list[Row] = []
-    for method in applicable(trial):
+    for method in methods:
         try:
-            outcome = attempt(method, training, split.X_test)
+            outcome = attempt(method, training, X_test)
         # One method of one trial must not end a run of hours; the summary counts what failed.
         except Exception as error:
             failures.append({"method": method.name, "reason": f"{type(error).__name__}: {error}"})
             continue
-        cost = {"fits": method.fits(settings.n_penalties), "labels_spent": method.labels_spent(n)}
-        rows.append({"method": method.name, **measured(outcome, split.y_test), **cost})
+        cost = {
+            "C": significant(outcome.C),
+            "seconds": significant(outcome.seconds),
+            "warnings": outcome.warnings,
+            "fits": method.fits(training.n_penalties),
+            "labels_spent": method.labels_spent(len(training.y)),
+        }
+        rows.append({"method": method.name, **measure(outcome), **cost})
     return rows, failures
-
-
-def affordable(entries: int, settings: RealSettings) -> None:
-    """Refuse what is too large for costly methods."""
-    if entries > settings.costly_entries:
-        raise SizeError(f"costly methods at n·d above {settings.costly_entries:,}")
 
 
 def run_trial(settings: RealSettings, trial: Trial) -> Tables:
@@ -263,19 +262,22 @@ def run_trial(settings: RealSettings, trial: Trial) -> Tables:
         "d": task.X.shape[1],
         "n_test": 0,
         "positive": significant(task.y.mean()),
-        "missing": "; ".join(missing_packages()),
+        "missing": "; ".join(missing_packages(METHODS.values())),
         "not_run": "",
     }
     try:
         n = training_rows(task, trial["ratio"], settings.ratios, settings.limits)
         if trial["side"] == SELDOM:
-            affordable(n * task.X.shape[1], settings)
+            affordable("costly methods at n·d", n * task.X.shape[1], settings.costly_entries)
     except SizeError as reason:
         return {"splits": [{**about, "not_run": str(reason)}]}
     labels = ("real", trial["dataset"], trial["ratio"], trial["split"])
     rng = trial_generator(settings.seed, *labels)
     split = draw_split(task, n, settings.max_test, rng)
-    rows, failures = run_methods(settings, trial, split, seed_from(rng))
+    training = Training(split.X_train, split.y_train, seed_from(rng), settings.n_penalties)
+    rows, failures = run_methods(
+        applicable(trial), training, split.X_test, lambda found: measured(found, split.y_test)
+    )
     about |= {"n": n, "n_test": len(split.y_test)}
     return {"": rows, "splits": [about], "failures": failures}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -143,34 +144,32 @@ def _finish(ax: Axes, settings: RealSettings, title: str, n_datasets: int) -> No
     ax.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=2)
 
 
-def _family(name: str) -> tuple[str, str, Any]:
-    """Colour and marker of a method in the picture of ranks."""
+def _family(name: str) -> str:
+    """What kind of method it is, in the picture of ranks."""
     method = METHODS[name]
     if name in OWN:
-        return STYLES[0]
+        return "angcal"
     if method.reduced:
-        return STYLES[3]
-    return STYLES[2] if method.searches else STYLES[1]
-
-
-FAMILIES = {
-    "angcal": STYLES[0],
-    "scikit-learn or folds, C = 1": STYLES[1],
-    "folds, C tuned": STYLES[2],
-    "a quarter held out": STYLES[3],
-}
+        return "a quarter held out"
+    return "folds, C tuned" if method.searches else "scikit-learn or folds, C = 1"
 
 
 def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
     """Mean rank of every method with one standard error over datasets, best at the top."""
     means = everywhere(cell_means(by_method(joined(frames), "log_loss")))
     means = means.drop(columns=COARSE, errors="ignore")
+    return picture_of_ranks(means, {str(name): _family(name) for name in means})
+
+
+def picture_of_ranks(means: pd.DataFrame, families: Mapping[str, str]) -> Figure:
+    """Mean ranks of the methods of ``means``, each in the colour of its family."""
+    styles = dict(zip(dict.fromkeys(("angcal", *families.values())), STYLES, strict=False))
     found, errors = ranking(means), dataset_ranks(means).sem().fillna(0.0)
     names = list(found.ranks.index)
     figure = new_figure(FULL_WIDTH, 1.4 + 0.19 * len(names))
     ax = figure.subplots()
     for place, name in enumerate(names):
-        colour, marker, _ = _family(name)
+        colour, marker, _ = styles[families[name]]
         rank, error = found.ranks[name], errors[name]
         ax.errorbar(rank, place, xerr=error, color=colour, marker=marker, ms=5, capsize=2)
     _critical_bar(ax, found.ranks.iloc[0], found.critical_difference)
@@ -178,7 +177,11 @@ def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
     ax.set_ylim(len(names) - 0.5, -2.2)
     ax.set_xlabel(f"mean rank in log-loss over {found.n_datasets} datasets, {found.n_cells} cells")
     ax.grid(axis="x", lw=0.4, alpha=0.5)
-    _explain_families(ax)
+    handles = [
+        Line2D([], [], color=colour, marker=marker, linestyle="", label=label)
+        for label, (colour, marker, _) in styles.items()
+    ]
+    ax.legend(handles=handles, loc="lower left", fontsize=7)
     return figure
 
 
@@ -192,14 +195,6 @@ def _critical_bar(ax: Axes, best: float, length: float) -> None:
         textcoords="offset points",
         fontsize=7,
     )
-
-
-def _explain_families(ax: Axes) -> None:
-    handles = [
-        Line2D([], [], color=colour, marker=marker, linestyle="", label=label)
-        for label, (colour, marker, _) in FAMILIES.items()
-    ]
-    ax.legend(handles=handles, loc="lower left", fontsize=7)
 
 
 RANKS = Result(

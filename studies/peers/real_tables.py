@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -22,7 +23,7 @@ from studies.peers.compare import (
     joined,
     ranking,
 )
-from studies.peers.methods import COARSE, DEFAULT, TUNED
+from studies.peers.methods import COARSE, DEFAULT, TUNED, Method
 from studies.peers.peers import METHODS
 from studies.peers.real import LABELLED, OWN_NAMES, SELDOM, RealSettings, trials
 
@@ -42,30 +43,30 @@ MOST_REASON = 120
 def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
     """Markdown: mean ranks and costs, tests, and both of angcal's classifiers against each peer."""
     rows = joined(frames)
-    means = cell_means(by_method(rows, "log_loss"))
+    values = by_method(rows, "log_loss")
+    means, values = cell_means(values), values.drop(columns=COARSE, errors="ignore")
     parts = [
-        coverage(frames, settings),
+        coverage(frames, settings, len(trials(settings))),
         "Mean ranks (1 is best). Methods are ranked in each cell, a cell being a task at one size; "
         "a dataset's rank is the mean over its cells:",
         *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
         *_coarse(everywhere(means), settings),
         *_later_splits(rows, settings),
         *_costly(rows, settings),
-        *(part for own in (TUNED, DEFAULT) for part in _duels(rows, own)),
-        _remarks(settings),
+        *(part for own in (TUNED, DEFAULT) for part in duel_table(values, own)),
+        remarks(settings),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def coverage(frames: Frames, settings: RealSettings) -> str:
+def coverage(frames: Frames, settings: Any, total: int, cell: Sequence[str] = CELL) -> str:
     """What has been run, what could not be, and what failed."""
     splits, failures = frames["splits"], frames["failures"]
     run = splits[splits["not_run"] == ""]
-    total = len(trials(settings))
     lines = [
-        f"{len(splits)} of {total} trials done; {run.groupby(CELL).ngroups} cells of "
-        f"{run['dataset'].nunique()} datasets, {_split_counts(run)} of {settings.splits} splits "
-        "each by both sides."
+        f"{len(splits)} of {total} trials done; {run.groupby([*cell]).ngroups} cells of "
+        f"{run['dataset'].nunique()} datasets, {_split_counts(run, cell)} of {settings.splits} "
+        "splits each by both sides."
     ]
     # angcal's own trials need none of the packages.
     missing = splits[splits["side"] != "angcal"]["missing"]
@@ -81,52 +82,73 @@ def coverage(frames: Frames, settings: RealSettings) -> str:
     return " ".join(lines)
 
 
-def _split_counts(run: pd.DataFrame) -> str:
+def _split_counts(run: pd.DataFrame, cell: Sequence[str]) -> str:
     """How many splits of a cell both sides have run: from the fewest to the most."""
-    sides = run[run["side"].isin(COMPARED)].groupby([*CELL, "split"])["side"].nunique()
-    counts = (sides == len(COMPARED)).groupby(level=CELL).sum()
+    sides = run[run["side"].isin(COMPARED)].groupby([*cell, "split"])["side"].nunique()
+    counts = (sides == len(COMPARED)).groupby(level=[*cell]).sum()
     low, high = int(counts.min()), int(counts.max())
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _ranked(rows: pd.DataFrame, means: pd.DataFrame, settings: RealSettings) -> list[str]:
     """The table of ranks and costs over the cells and methods of ``means``, and its tests."""
-    found = ranking(means)
-    inside = rows.set_index(CELL).loc[means.index].reset_index()
+    found, inside = ranking(means), rows_of(rows, means)
+    remark = {name: "a quarter" if METHODS[name].reduced else "none" for name in means}
+    return [
+        rank_table(inside, means, RANKED, ("labels held out", remark)),
+        tests_of(found),
+        _claim(found, settings),
+        *_slower(inside, found),
+    ]
+
+
+def rows_of(rows: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
+    """Those of the cells of ``means``."""
+    return rows.set_index([*means.index.names]).loc[means.index].reset_index()
+
+
+def rank_table(
+    rows: pd.DataFrame,
+    means: pd.DataFrame,
+    metrics: Mapping[str, str],
+    remark: tuple[str, Mapping[str, str]],
+) -> str:
+    """Ranks by each metric, and costs; one column is the remark's, with its title."""
+    found, cell = ranking(means), [*means.index.names]
     others = {
-        metric: ranking(cell_means(by_method(inside, metric))[list(means)]).ranks
-        for metric in RANKED
+        metric: ranking(cell_means(by_method(rows, metric, cell))[list(means)]).ranks
+        for metric in metrics
     }
-    cost = inside.groupby("method")
+    cost = rows.groupby("method")
     lines = [
         (
             name,
-            *(f"{others[metric][name]:.2f}" for metric in RANKED),
+            *(f"{others[metric][name]:.2f}" for metric in metrics),
             f"{found.by_cells[name]:.2f}",
             f"{means[name].mean():.4f}",
-            f"{METHODS[name].fits(settings.n_penalties)}",
-            "a quarter" if METHODS[name].reduced else "none",
+            f"{cost.get_group(name)['fits'].iloc[0]}",
+            remark[1][name],
             *(f"{cost.get_group(name)['seconds'].agg(how):.3g}" for how in ("median", "mean")),
             f"{int(cost.get_group(name)['infinite'].sum())}",
         )
         for name in found.ranks.index
     ]
     header = (
-        *("method", *RANKED.values(), "log-loss, mean over cells", "mean log-loss", "fits"),
-        *("labels held out", "median seconds", "mean seconds", "infinite losses"),
+        *("method", *metrics.values(), "log-loss, mean over cells", "mean log-loss", "fits"),
+        *(remark[0], "median seconds", "mean seconds", "infinite losses"),
     )
-    return [
-        markdown(header, lines),
-        _tests(found),
-        _claim(found, settings),
-        *_slower(inside, found),
-    ]
+    return markdown(header, lines)
 
 
-def _tests(found: Ranking) -> str:
+def tests_of(found: Ranking) -> str:
+    """Friedman's and Nemenyi's in a sentence each."""
+    friedman = (
+        f" Friedman's test over datasets, in log-loss: χ² = {found.statistic:.1f}, p = "
+        f"{found.p_value:.2g}."
+    )
     return (
-        f"{found.n_cells} cells of {found.n_datasets} datasets. Friedman's test over datasets, in "
-        f"log-loss: χ² = {found.statistic:.1f}, p = {found.p_value:.2g}. Mean ranks further apart "
+        f"{found.n_cells} cells of {found.n_datasets} datasets."
+        f"{friedman if found.p_value == found.p_value else ''} Mean ranks further apart "
         f"than {found.critical_difference:.2f} differ at 5 % by Nemenyi's test, which allows for "
         f"all pairs at once; it does not tell {found.best} from: {listed(found.like_the_best)}."
     )
@@ -211,15 +233,14 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
 
 
-def where_costly(values: pd.DataFrame) -> pd.DataFrame:
+def where_costly(values: pd.DataFrame, methods: Mapping[str, Method] = METHODS) -> pd.DataFrame:
     """The splits on which costly methods were run as well."""
-    costly = [name for name in values if METHODS[name].costly]
+    costly = [name for name in values if methods[name].costly]
     return values[values[costly].notna().any(axis=1)]
 
 
-def _duels(rows: pd.DataFrame, own: str) -> list[str]:
+def duel_table(values: pd.DataFrame, own: str) -> list[str]:
     """Win, tie and loss of one method against each of the others."""
-    values = by_method(rows, "log_loss").drop(columns=COARSE, errors="ignore")
     lines = [
         (
             duel.peer,
@@ -233,7 +254,8 @@ def _duels(rows: pd.DataFrame, own: str) -> list[str]:
     return [f"**{own}** against each of the others, by cells:", markdown(header, lines)]
 
 
-def _remarks(settings: RealSettings) -> str:
+def remarks(settings: Any) -> str:
+    """How the tables are to be read."""
     return (
         f"A cell is won where the mean of the paired differences over its splits exceeds {CLEAR:g} "
         "standard errors; p is that of Wilcoxon's signed-rank test over datasets. Fits are linear "
@@ -268,11 +290,11 @@ def summarise_losses(frames: Frames, settings: RealSettings) -> str:
     """Markdown: excess log-loss by n/d, the cells that a peer wins, and the tasks."""
     values = by_method(joined(frames), "log_loss")
     parts = [
-        coverage(frames, settings),
+        coverage(frames, settings, len(trials(settings))),
         "Log-loss above that of the best method of the cell, mean over datasets. Columns hold "
         "different datasets, as files have different lengths. Where a file is short, or n would "
         f"exceed {settings.max_train:,}, n/d is smaller than its column says:",
-        _by_ratio(everywhere(cell_means(values))),
+        excess_table(everywhere(cell_means(values)), "ratio", "n/d"),
         *_costly_by_ratio(values, settings),
         *_lost(values),
         "Tasks:",
@@ -282,13 +304,14 @@ def summarise_losses(frames: Frames, settings: RealSettings) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _by_ratio(means: pd.DataFrame) -> str:
-    grouped = excess(means.drop(columns=COARSE, errors="ignore")).groupby(level="ratio")
+def excess_table(means: pd.DataFrame, level: str, title: str) -> str:
+    """Mean excess of each method at each size, and how many cells there are of it."""
+    grouped = excess(means.drop(columns=COARSE, errors="ignore")).groupby(level=level)
     table, counts = grouped.mean(), grouped.size()
     order = table.mean().sort_values(kind="stable").index
     lines = [(name, *(f"{value:.4f}" for value in table[name])) for name in order]
-    header = (f"n/d = {ratio:g}" for ratio in table.index)
-    return markdown(("method", *header), [("*datasets*", *map(str, counts)), *lines])
+    header = (f"{title} = {size:g}" for size in table.index)
+    return markdown(("method", *header), [("*cells*", *map(str, counts)), *lines])
 
 
 def _costly_by_ratio(values: pd.DataFrame, settings: RealSettings) -> list[str]:
@@ -299,14 +322,14 @@ def _costly_by_ratio(values: pd.DataFrame, settings: RealSettings) -> list[str]:
         f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
         f"{settings.costly_splits} splits, with the costly methods:"
     )
-    return [title, _by_ratio(everywhere(cell_means(inside)))]
+    return [title, excess_table(everywhere(cell_means(inside)), "ratio", "n/d")]
 
 
-def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[tuple[str, float], str, float, float]]:
+def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[Any, str, float, float]]:
     """(cell, best peer, own − peer, standard error) where the best other is clearly better."""
     means = cell_means(values)
     peers = [name for name in means if name not in OWN_NAMES]
-    best = means[peers].idxmin(axis=1)
+    best = means[peers].dropna(how="all").idxmin(axis=1)
     found = {peer: gaps(values, own, peer) for peer in best.unique()}
     lost = []
     for cell, peer in best.items():

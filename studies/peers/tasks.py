@@ -22,7 +22,7 @@ from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from angcal._typing import Matrix
+from angcal._typing import Floats, Matrix
 from studies.datasets import load
 
 LEAST_TEST, LEAST_TEST_SHARE = 200, 0.2
@@ -51,11 +51,12 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The labelled rows of a dataset, unscaled, and what class 1 and class 0 are."""
+    """Labelled rows, unscaled, what their classes are, and true probabilities if known."""
 
     X: Matrix
     y: NDArray[np.int64]
     name: str
+    truth: Floats | None = None
 
     @property
     def rarer(self) -> float:
@@ -66,12 +67,13 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows, scaled by the former."""
+    """Training and test rows, scaled by the former; true probabilities of the latter if known."""
 
     X_train: Matrix
     y_train: NDArray[np.int64]
     X_test: Matrix
     y_test: NDArray[np.int64]
+    truth: Floats | None = None
 
 
 # Trials go through the sizes of one dataset before they turn to the next.
@@ -110,6 +112,12 @@ def training_rows(task: Task, ratio: float, ratios: tuple[float, ...], limits: L
 
 class SizeError(ValueError):
     """A task has no training set of the size asked for; the message says why."""
+
+
+def affordable(what: str, size: int, most: int) -> None:
+    """Refuse what is too large."""
+    if size > most:
+        raise SizeError(f"{what} above {most:,}")
 
 
 def draw_split(task: Task, n: int, max_test: int, rng: np.random.Generator) -> Split:

@@ -1,7 +1,7 @@
 """Fit + calibrate many classes: ``python -m studies.speed.classes`` (``--device cuda`` on a GPU).
 
-Rows are Gaussian, classes follow a softmax of K indices of standard deviation 3. On the CPU the time
-is compared, in alternating fits, with one multinomial LogisticRegression and with
+Rows are Gaussian, classes follow a softmax of K indices of standard deviation 3. On the CPU the
+time is compared, in alternating fits, with one multinomial LogisticRegression and with
 CalibratedClassifierCV(method="temperature", cv=5); on a GPU the log-loss of 20,000 test rows is
 compared with that of the best temperature for these very rows, which no method can know.
 
@@ -26,6 +26,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier
+from angcal.arrays import on_host
 from angcal.files import write_text
 from studies import RESULTS
 from studies.engine.store import as_csv
@@ -90,8 +91,8 @@ def on_gpu(n: int, d: int, K: int) -> dict[str, object]:
     model = AngularCalibratedClassifier(LogisticRegression(C=GPU_C))
     model.fit(X[:n], y[:n])
     times = [seconds(lambda: model.fit(X[:n], y[:n]), torch.cuda.synchronize) for _ in range(5)]
-    p = model.predict_proba(X[n:]).double().cpu().numpy()
-    scores = (X[n:] @ model.coef_.T + model.intercept_).double().cpu().numpy()
+    p = on_host(model.predict_proba(X[n:]))
+    scores = on_host(X[n:] @ model.coef_.T + model.intercept_)
     codes = np.searchsorted(model.classes_, y[n:].cpu().numpy())
     each = np.arange(TEST_ROWS)
     slopes = np.exp(np.linspace(-1.5, 1.5, 121))

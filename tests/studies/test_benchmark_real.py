@@ -23,7 +23,7 @@ from studies.peers.methods import (
     Fitted,
     Method,
     Training,
-    positive,
+    probabilities,
 )
 from studies.peers.peers import METHODS
 from studies.peers.real import FULL, QUICK, attempt, checked, measured, run_trial, trials
@@ -221,7 +221,7 @@ def test_a_missing_package_is_reported_and_its_methods_left_out(monkeypatch):
     assert "logistic" in ran
     assert not ran & {TUNED, COARSE, DEFAULT}
     assert not ran & {"betacal", "betacal, tuned"}
-    assert "betacal" in peers.missing_packages()
+    assert "betacal" in peers.missing_packages(METHODS.values())
 
 
 # -- methods -----------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_a_holdout_is_a_stratified_quarter_that_the_model_never_sees():
 
 def test_shared_models_are_fitted_once_and_paid_for_by_each():
     training = training_of()
-    reduced = Method("reduced", lambda rows: Fitted(positive(rows.reduced_model("tuned"))))
+    reduced = Method("reduced", lambda rows: Fitted(probabilities(rows.reduced_model("tuned"))))
     first, again = (attempt(reduced, training, training.X) for _ in range(2))
     (model,) = training.memory.models.values()
     assert training.reduced_model("tuned") is model.value
@@ -314,7 +314,7 @@ def test_folds_are_shared_without_changing_a_probability():
         plain = CalibratedClassifierCV(
             training.model("C=1"), method=method, cv=FOLDS, ensemble=not alone
         ).fit(training.X, training.y)
-        np.testing.assert_array_equal(shared[name].probability, positive(plain)(training.X))
+        np.testing.assert_array_equal(shared[name].probability, probabilities(plain)(training.X))
 
 
 def test_rows_in_another_order_are_other_rows():

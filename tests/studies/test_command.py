@@ -105,4 +105,4 @@ def test_help_names_every_benchmark(capsys):
     with pytest.raises(SystemExit):
         main(["benchmark", "--help"])
     printed = capsys.readouterr().out
-    assert all(f"\n    {name} " in printed for name in ("real", "several", "curves", "speed"))
+    assert all(f"\n    {name}" in printed for name in ("real", "multiclass", "curves", "speed"))

@@ -13,28 +13,42 @@ from __future__ import annotations
 
 from angcal.baselines.calibrators import (
     CALIBRATORS,
-    SEVERAL_CALIBRATORS,
     BetaCalibration,
     HistogramBinning,
     IsotonicCalibration,
-    MatrixScaling,
     PlattScaling,
-    SoftmaxTemperature,
+    QuadraticScaling,
     TemperatureScaling,
-    VectorScaling,
     platt_limit,
+)
+from angcal.baselines.several import (
+    SEVERAL_CALIBRATORS,
+    DirichletCalibration,
+    MatrixScaling,
+    OneVsRestCalibration,
+    PairedScores,
+    SoftmaxTemperature,
+    StructuredMatrixScaling,
+    VectorScaling,
+    calibrator_for,
 )
 
 __all__ = [
     "CALIBRATORS",
     "SEVERAL_CALIBRATORS",
     "BetaCalibration",
+    "DirichletCalibration",
     "HistogramBinning",
     "IsotonicCalibration",
     "MatrixScaling",
+    "OneVsRestCalibration",
+    "PairedScores",
     "PlattScaling",
+    "QuadraticScaling",
     "SoftmaxTemperature",
+    "StructuredMatrixScaling",
     "TemperatureScaling",
     "VectorScaling",
+    "calibrator_for",
     "platt_limit",
 ]

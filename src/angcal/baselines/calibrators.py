@@ -1,18 +1,17 @@
-"""The calibrators, by class and by short name, and the closed form that Platt's tends to.
+"""Calibrators of two classes, and the closed form that Platt's tends to.
 
-Those of two classes take one score u per row. Those of K classes take K scores, one column for each
-class, and fit softmax(A u + b): temperature A = I/T and b = 0, vector A diagonal, matrix any A.
+They take one score u per row; those of K classes are in :mod:`angcal.baselines.several`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, log_expit, softmax
+from scipy.special import expit, log_expit
 from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from angcal._typing import Floats
 from angcal.baselines.likelihood import (
     fit_affine,
-    fit_multinomial,
     smallest_margins,
     smoothed_targets,
     warn_about_fit,
@@ -29,9 +27,7 @@ from angcal.baselines.likelihood import (
 from angcal.links import Link, Logit, Probit, as_link
 from angcal.metrics import (
     Strategy,
-    as_class_codes,
     as_labels,
-    as_score_matrix,
     as_vector,
     as_weights,
     bin_index,
@@ -44,7 +40,7 @@ MAX_TEMPERATURE = 1e6
 """Largest temperature, in units of the scores' root mean square: probabilities equal to 1e-6."""
 
 
-class _Calibrator(BaseEstimator):
+class Calibrator(BaseEstimator):
     """One score per row: checks, around the `_fit` and `_predict` of a subclass."""
 
     def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -118,7 +114,7 @@ def _targets(y: Floats, weight: Floats, smoothed: bool, separated: bool) -> Floa
     return smoothed_targets(y.astype(np.intp), weight, 2)[:, 1]
 
 
-class PlattScaling(_Calibrator):
+class PlattScaling(Calibrator):
     """P(y = 1 | u) = σ(A u + B), A and B by maximum likelihood.
 
     Parameters
@@ -161,7 +157,7 @@ class PlattScaling(_Calibrator):
         return self.link_(self.slope_ * u + self.intercept_)
 
 
-def _temperature_targets(logits: Floats, codes: Codes, weight: Floats) -> Floats:
+def temperature_targets(logits: Floats, codes: Codes, weight: Floats) -> Floats:
     """Indicators of the labels; smoothed, with a warning, where each has the largest logit."""
     if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
         warn_smoothed("the scores separate the labels")
@@ -169,7 +165,7 @@ def _temperature_targets(logits: Floats, codes: Codes, weight: Floats) -> Floats
     return indicators(codes, logits.shape[1])
 
 
-def _best_temperature(slope: Callable[[float], float], advice: str) -> float:
+def best_temperature(slope: Callable[[float], float], advice: str) -> float:
     """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
 
     The derivative increases, so it has one root at most.
@@ -186,7 +182,7 @@ def _best_temperature(slope: Callable[[float], float], advice: str) -> float:
     return 1.0 / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
 
 
-class TemperatureScaling(_Calibrator):
+class TemperatureScaling(Calibrator):
     """P(y = 1 | u) = 1/(1 + e^{−u/T}), T > 0 by maximum likelihood.
 
     Attributes
@@ -208,20 +204,20 @@ class TemperatureScaling(_Calibrator):
 
     def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
         codes, zero = y.astype(np.intp), np.zeros_like(u)
-        target = _temperature_targets(np.column_stack([zero, u]), codes, weight)[:, 1]
+        target = temperature_targets(np.column_stack([zero, u]), codes, weight)[:, 1]
         unit = float(np.sqrt(np.average(u**2, weights=weight))) or 1.0
         scaled = u / unit
 
         def slope(inverse: float) -> float:
             return float(np.average(scaled * (expit(inverse * scaled) - target), weights=weight))
 
-        self.temperature_ = unit * _best_temperature(slope, "Check the scores' sign.")
+        self.temperature_ = unit * best_temperature(slope, "Check the scores' sign.")
 
     def _predict(self, u: Floats) -> Floats:
         return expit(u / self.temperature_)
 
 
-class IsotonicCalibration(_Calibrator):
+class IsotonicCalibration(Calibrator):
     """P(y = 1 | u) = the non-decreasing function of u nearest to y in squared error.
 
     Linear between fitted scores, constant outside their range.
@@ -244,7 +240,7 @@ class IsotonicCalibration(_Calibrator):
         return np.asarray(self.isotonic_.predict(u))
 
 
-class HistogramBinning(_Calibrator):
+class HistogramBinning(Calibrator):
     """P(y = 1 | u) = ȳ_b, the label mean of the bin b that holds u.
 
     Parameters
@@ -296,7 +292,7 @@ class HistogramBinning(_Calibrator):
         return np.asarray(self.values_[bin_index(u, self.edges_)])
 
 
-class BetaCalibration(_Calibrator):
+class BetaCalibration(Calibrator):
     """Log-odds of y = 1 given u: a ln p − b ln(1−p) + c with p = 1/(1 + e^{−u}) and a, b >= 0.
 
     a = b is Platt scaling with the plain sigmoid and a slope >= 0.
@@ -334,194 +330,59 @@ class BetaCalibration(_Calibrator):
         return np.column_stack([log_expit(u), -log_expit(-u)])
 
 
-# --- Any number of classes -------------------------------------------------------------------
+class QuadraticScaling(Calibrator):
+    """Log-odds of y = 1 given u: a v² + b v + c with v = (u − m)/s, by maximum likelihood.
 
-
-class _MulticlassCalibrator(_Calibrator):
-    """One score per row and class."""
-
-    def __init__(self, classes: Sequence[Any] | None = None) -> None:
-        self.classes = classes
-
-    def fit(self, logits: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the map on scores whose labels the classifier has not seen.
-
-        Parameters
-        ----------
-        logits, y : array-like
-            Scores u of shape (n, K), and labels of shape (n,).
-        sample_weight : array-like of shape (n,), optional
-            Weights.
-
-        Returns
-        -------
-        self : object
-            The fitted calibrator. A ConvergenceWarning says where the likelihood has no maximum
-            and smoothed targets were fitted.
-        """
-        scores = as_score_matrix(logits, "logits")
-        codes = as_class_codes(y, scores.shape[1], self.classes, name="y")
-        require_length(scores, "logits", codes.size)
-        weight = as_weights(sample_weight, codes.size)
-        kept = weight > 0.0
-        self.n_classes_ = scores.shape[1]
-        self._fit(scores[kept], codes[kept], weight[kept])
-        return self
-
-    def predict(self, logits: ArrayLike) -> Floats:
-        """P(y = k | u) at every row of scores.
-
-        Parameters
-        ----------
-        logits : array-like of shape (n, K)
-            Scores u.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Probabilities, one column for each class.
-        """
-        check_is_fitted(self)
-        scores = as_score_matrix(logits, "logits")
-        if scores.shape[1] != self.n_classes_:
-            raise ValueError(
-                f"logits has {scores.shape[1]} columns but the fit had {self.n_classes_}; "
-                "pass one column for each class."
-            )
-        return np.asarray(softmax(self._predict(scores), axis=1))
-
-
-class SoftmaxTemperature(_MulticlassCalibrator):
-    """P(y = k | u) = exp(u_k/T)/Σ_l exp(u_l/T), T > 0 by maximum likelihood.
-
-    With K = 2 it is `TemperatureScaling` of u_1 − u_0.
-
-    Parameters
-    ----------
-    classes : sequence, optional
-        The labels in the order of the columns; None means 0, …, K−1.
+    This is the form for scores that are normal in both classes, with two variances. The map need
+    not rise: beyond the turning point of the parabola a larger score is less likely to be positive.
 
     Attributes
     ----------
-    temperature_ : float
-        T. Where no T > 0 beats equal probabilities it is a cap so large that predictions are 1/K,
-        with a warning.
+    a_, b_, c_ : float
+        The maximum-likelihood parameters.
+    center_, unit_ : float
+        m and s, mean and standard deviation of the scores.
 
     See Also
     --------
-    TemperatureScaling : For two classes and one score.
-    VectorScaling, MatrixScaling : With more parameters.
+    PlattScaling : The case a = 0.
 
     References
     ----------
-    Guo, Pleiss, Sun, Weinberger (2017), On calibration of modern neural networks, ICML.
+    Berta, Holzmüller, Jordan, Bach (2025), Structured matrix scaling for multi-class calibration,
+    arXiv:2511.03685.
 
     Examples
     --------
-    >>> calibrator = SoftmaxTemperature().fit([[2, 0, 0]] * 5, [0, 0, 0, 1, 2])
-    >>> calibrator.predict([[2, 0, 0]]).round(6)
-    array([[0.6, 0.2, 0.2]])
+    >>> scores, labels = [-1, -1, 0, 0, 0, 1, 1], [0, 1, 0, 0, 1, 0, 1]
+    >>> QuadraticScaling().fit(scores, labels).predict([-1, 0, 1]).round(4)
+    array([0.5   , 0.3333, 0.5   ])
     """
 
-    def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
-        u = u - u.mean(axis=1, keepdims=True)
-        unit = float(np.sqrt(np.average(np.mean(u**2, axis=1), weights=weight))) or 1.0
-        target, scaled = _temperature_targets(u, y, weight), u / unit
+    def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
+        self.center_ = float(np.average(u, weights=weight))
+        spread = float(np.sqrt(np.average((u - self.center_) ** 2, weights=weight)))
+        self.unit_ = spread if spread > 1e-12 * abs(self.center_) else 1.0
+        target = _targets(y, weight, False, _separated(u, y) or _separated(-u, y))
+        self._fit_to(target, u, weight)
+        # Labels that only an interval of scores separates show once the fit has found it.
+        right = (self._log_odds(u) > 0.0) == (y == 1.0)
+        if target is y and right.all():
+            self._fit_to(_targets(y, weight, False, True), u, weight)
 
-        def slope(inverse: float) -> float:
-            residual = softmax(inverse * scaled, axis=1) - target
-            return float(np.average(np.sum(scaled * residual, axis=1), weights=weight))
-
-        self.temperature_ = unit * _best_temperature(slope, "Check the order of the columns.")
-
-    def _predict(self, u: Floats) -> Floats:
-        return u / self.temperature_
-
-
-class VectorScaling(_MulticlassCalibrator):
-    """P(y = k | u) ∝ exp(a_k u_k + b_k), a and b by maximum likelihood.
-
-    A number added to a whole row of scores changes the answer, as it does for `MatrixScaling`. Pass
-    scores of one kind: centered logits, or log-probabilities.
-
-    Parameters
-    ----------
-    classes : sequence, optional
-        The labels in the order of the columns; None means 0, …, K−1.
-
-    Attributes
-    ----------
-    slopes_, offsets_ : ndarray of shape (K,)
-        a, and b with Σ_k b_k = 0.
-
-    See Also
-    --------
-    MatrixScaling : With a full matrix.
-    PlattScaling : For two classes and one score.
-
-    Examples
-    --------
-    >>> calibrator = VectorScaling().fit([[2, 0, 0]] * 5, [0, 0, 0, 1, 2])
-    >>> calibrator.predict([[2, 0, 0]]).round(6)
-    array([[0.6, 0.2, 0.2]])
-    """
-
-    def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
-        K = self.n_classes_
-        diagonal = np.eye(K, dtype=bool)
-        matrix, self.offsets_ = fit_multinomial(u, y, weight, diagonal, np.zeros((K, K)))
-        self.slopes_ = np.diag(matrix).copy()
+    def _fit_to(self, target: Floats, u: Floats, weight: Floats) -> None:
+        slopes, self.c_ = fit_affine(Logit(), self._columns(u), target, weight)
+        self.a_, self.b_ = (float(slope) for slope in slopes)
 
     def _predict(self, u: Floats) -> Floats:
-        return self.slopes_ * u + self.offsets_
+        return expit(self._log_odds(u))
 
+    def _log_odds(self, u: Floats) -> Floats:
+        return self._columns(u) @ np.array([self.a_, self.b_]) + self.c_
 
-class MatrixScaling(_MulticlassCalibrator):
-    """P(y | u) = softmax(A u + b), A and b by maximum likelihood, less a ridge off the diagonal.
-
-    The fit minimizes the mean of −log P(y | u) plus ½ ridge Σ_{k≠l} A_kl². Without a ridge A has
-    K² entries to overfit with, and a number added to a column of it changes nothing; its columns
-    then sum to zero. A large ridge leads to `VectorScaling`.
-
-    Parameters
-    ----------
-    ridge : float, default=0.0
-        Strength of the penalty, >= 0.
-    classes : sequence, optional
-        The labels in the order of the columns; None means 0, …, K−1.
-
-    Attributes
-    ----------
-    matrix_ : ndarray of shape (K, K)
-        A.
-    offsets_ : ndarray of shape (K,)
-        b, with Σ_k b_k = 0.
-
-    See Also
-    --------
-    VectorScaling : With a diagonal matrix.
-
-    Examples
-    --------
-    >>> calibrator = MatrixScaling().fit([[2, 0, 0]] * 5, [0, 0, 0, 1, 2])
-    >>> calibrator.predict([[2, 0, 0]]).round(6)
-    array([[0.6, 0.2, 0.2]])
-    """
-
-    def __init__(self, ridge: float = 0.0, classes: Sequence[Any] | None = None) -> None:
-        self.ridge = ridge
-        self.classes = classes
-
-    def _fit(self, u: Floats, y: Codes, weight: Floats) -> None:
-        if not 0.0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge={self.ridge!r} must be finite and >= 0.")
-        K = self.n_classes_
-        penalty = self.ridge * (1.0 - np.eye(K))
-        every = np.ones((K, K), dtype=bool)
-        self.matrix_, self.offsets_ = fit_multinomial(u, y, weight, every, penalty)
-
-    def _predict(self, u: Floats) -> Floats:
-        return u @ self.matrix_.T + self.offsets_
+    def _columns(self, u: Floats) -> Floats:
+        v = (u - self.center_) / self.unit_
+        return np.column_stack([v**2, v])
 
 
 CALIBRATORS: dict[str, type] = {
@@ -530,15 +391,9 @@ CALIBRATORS: dict[str, type] = {
     "isotonic": IsotonicCalibration,
     "histogram": HistogramBinning,
     "beta": BetaCalibration,
+    "quadratic": QuadraticScaling,
 }
 """Calibrators of two classes by short name."""
-
-SEVERAL_CALIBRATORS: dict[str, type] = {
-    "temperature": SoftmaxTemperature,
-    "vector": VectorScaling,
-    "matrix": MatrixScaling,
-}
-"""Calibrators of K classes by short name."""
 
 
 def platt_limit(

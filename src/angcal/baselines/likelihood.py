@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
@@ -177,11 +177,12 @@ def fit_affine(
 
 @dataclass(frozen=True, eq=False)
 class MultinomialFamily:
-    """Σ_i w_i [log Σ_k exp z_ik − t_iᵀz_i]/Σ w + ½ Σ_kl ρ_kl A_kl², at logits z_i = A u_i + b.
+    """Σ_i w_i [log Σ_k exp z_ik − t_iᵀz_i]/Σ w + ½ Σ_kl ρ_kl (A_kl − C_kl)² + ½ β ‖b‖².
 
-    The parameters are the entries of A that `free` marks, row by row, and then b; the other entries
-    are zero. With p = softmax(z) and r = w(p − t)/Σw, the gradient is rᵀu + ρA and Σ_i r_i. The
-    Hessian is applied, never formed: along a change dz it turns r into w(p∘dz − p pᵀdz)/Σw.
+    The logits are z_i = A u_i + b. The parameters are the entries of A that `free` marks, row by
+    row, and then b; the other entries are zero. With p = softmax(z) and r = w(p − t)/Σw, the
+    gradient is rᵀu + ρ(A − C) and Σ_i r_i + βb. The Hessian is applied, never formed: along a
+    change dz it turns r into w(p∘dz − p pᵀdz)/Σw.
 
     Parameters
     ----------
@@ -193,6 +194,10 @@ class MultinomialFamily:
         The entries of A that are fitted.
     ridge : ndarray of shape (K, K)
         ρ >= 0.
+    offset_ridge : float, default=0.0
+        β >= 0.
+    center : ndarray of shape (K, K), optional
+        C, where the fit starts; None is zero.
     """
 
     scores: Floats
@@ -200,6 +205,9 @@ class MultinomialFamily:
     weight: Floats
     free: NDArray[np.bool_]
     ridge: Floats
+    offset_ridge: float = 0.0
+    center: Floats | None = None
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def unpack(self, parameters: Floats) -> tuple[Floats, Floats]:
         """A and b."""
@@ -210,35 +218,46 @@ class MultinomialFamily:
 
     def value(self, parameters: Floats) -> float:
         """The objective."""
-        z = self._logits(parameters)
-        loss = logsumexp(z, axis=1) - np.sum(self.target * z, axis=1)
-        return float(
-            self._share @ loss + 0.5 * np.sum(self.ridge * self.unpack(parameters)[0] ** 2)
-        )
+        z, _, log_total = self._at(parameters)
+        loss = log_total - np.einsum("ik,ik->i", self.target, z)
+        away = parameters - self.start
+        return float(self._share @ loss + 0.5 * np.sum(self._strengths * away**2))
 
     def gradient(self, parameters: Floats) -> Floats:
         """Its gradient."""
-        residual = softmax(self._logits(parameters), axis=1) - self.target
-        return self._pulled_back(residual, parameters)
+        _, p, _ = self._at(parameters)
+        return self._pulled_back(p - self.target) + self._strengths * (parameters - self.start)
 
     def hessian_product(self, parameters: Floats, direction: Floats) -> Floats:
         """Its Hessian times a direction."""
-        p, dz = softmax(self._logits(parameters), axis=1), self._logits(direction)
-        change = p * (dz - np.sum(p * dz, axis=1, keepdims=True))
-        return self._pulled_back(change, direction)
+        _, p, _ = self._at(parameters)
+        dz = self._logits(direction)
+        change = p * (dz - np.einsum("ik,ik->i", p, dz)[:, None])
+        return self._pulled_back(change) + self._strengths * direction
 
-    def minimize(self) -> tuple[Floats, Floats]:
-        """A and b at the minimum, from zero, so that directions without effect stay zero."""
-        start = np.zeros(int(self.free.sum()) + len(self.free))
-        options = {"gtol": 1e-8, "maxiter": 500}
+    def minimize(self, tol: float = 1e-8) -> tuple[Floats, Floats]:
+        """A and b at the minimum, from C and 0: directions without effect stay where they are."""
+        options = {"gtol": tol, "maxiter": 500}
         solver: dict[str, Any] = {
             "method": "trust-ncg",
             "hessp": self.hessian_product,
             "options": options,
         }
-        return self.unpack(_minimized(self.value, self.gradient, start, **solver))
+        return self.unpack(_minimized(self.value, self.gradient, self.start, **solver))
 
-    @property
+    @cached_property
+    def start(self) -> Floats:
+        """C on the free entries, and 0."""
+        K = len(self.free)
+        center = np.zeros((K, K)) if self.center is None else self.center
+        return np.concatenate([center[self.free], np.zeros(K)])
+
+    @cached_property
+    def _strengths(self) -> Floats:
+        """ρ on the free entries, and β."""
+        return np.append(self.ridge[self.free], np.full(len(self.free), self.offset_ridge))
+
+    @cached_property
     def _share(self) -> Floats:
         return self.weight / self.weight.sum()
 
@@ -246,11 +265,21 @@ class MultinomialFamily:
         matrix, offsets = self.unpack(parameters)
         return self.scores @ matrix.T + offsets
 
-    def _pulled_back(self, residual: Floats, parameters: Floats) -> Floats:
-        """rᵀu + ρA on the free entries, and Σ_i r_i."""
+    def _at(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
+        """z, softmax(z) and log Σ_k exp z_k; kept, because a solver asks for one point often."""
+        key = parameters.tobytes()
+        if self._kept.get("key") != key:
+            z = self._logits(parameters)
+            top = z.max(axis=1)
+            e = np.exp(z - top[:, None])
+            total = e.sum(axis=1)
+            self._kept.update(key=key, value=(z, e / total[:, None], top + np.log(total)))
+        return self._kept["value"]
+
+    def _pulled_back(self, residual: Floats) -> Floats:
+        """rᵀu on the free entries, and Σ_i r_i."""
         weighted = self._share[:, None] * residual
-        of_matrix = weighted.T @ self.scores + self.ridge * self.unpack(parameters)[0]
-        return np.concatenate([of_matrix[self.free], weighted.sum(axis=0)])
+        return np.concatenate([(weighted.T @ self.scores)[self.free], weighted.sum(axis=0)])
 
 
 def smallest_margins(logits: Floats, codes: Codes) -> Floats:
@@ -269,17 +298,66 @@ def fit_multinomial(
     Where some classes are separated from the rest but not all, nothing warns: the fit ends at the
     solver's tolerance, with parameters that are large but finite.
     """
-    K = scores.shape[1]
     standard, mean, unit, _ = _standardized(scores, weight)
 
     def fitted(target: Floats, entries: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         return MultinomialFamily(standard, target, weight, entries, ridge / unit**2).minimize()
 
+    matrix, offsets = _finite(fitted, standard, codes, weight, free, ridge)
+    matrix = matrix / unit
+    offsets = offsets - matrix @ mean
+    return matrix, offsets - offsets.mean()
+
+
+def fit_structured(
+    scores: Floats,
+    codes: Codes,
+    weight: Floats,
+    ridge: Floats,
+    offset_ridge: float,
+    tol: float = 1e-8,
+) -> tuple[Floats, Floats]:
+    """Return A and b under ½ Σ_kl ρ_kl (A_kl − δ_kl)² + ½ β ‖b‖²; an infinite ρ_kl fixes A_kl.
+
+    As `fit_multinomial` otherwise. The scores are scaled but not centered, because b is penalized
+    at u = 0.
+    """
+    size = np.sqrt(np.average(scores**2, axis=0, weights=weight))
+    unit = np.where(size > 0.0, size, 1.0)
+    free = np.isfinite(ridge)
+    strengths = np.where(free, ridge, 0.0)
+
+    def fitted(target: Floats, entries: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        family = MultinomialFamily(
+            scores / unit,
+            target,
+            weight,
+            entries,
+            strengths / unit**2,
+            offset_ridge,
+            np.diag(unit),
+        )
+        return family.minimize(tol)
+
+    matrix, offsets = _finite(fitted, scores / unit, codes, weight, free, strengths)
+    return matrix / unit, offsets - offsets.mean()
+
+
+def _finite(
+    fitted: Callable[[Floats, NDArray[np.bool_]], tuple[Floats, Floats]],
+    scores: Floats,
+    codes: Codes,
+    weight: Floats,
+    free: NDArray[np.bool_],
+    ridge: Floats,
+) -> tuple[Floats, Floats]:
+    """A and b fitted to the labels, or to smoothed targets where those would make them infinite."""
+    K = scores.shape[1]
+
     def separates(matrix: Floats, offsets: Floats) -> bool:
-        return bool(smallest_margins(standard @ matrix.T + offsets, codes).min() > 0.0)
+        return bool(smallest_margins(scores @ matrix.T + offsets, codes).min() > 0.0)
 
     labels = indicators(codes, K)
-    reason = ""
     if not labels.any(axis=0).all():
         reason = f"class {np.argmin(labels.any(axis=0))} has no label"
     else:
@@ -287,13 +365,10 @@ def fit_multinomial(
         # A map that gets every label right is likelier the more it is scaled up. A ridge stops
         # that, unless the entries without ridge get every label right by themselves.
         bare = free & (ridge == 0.0)
-        if separates(matrix, offsets) and (
+        if not separates(matrix, offsets) or not (
             np.array_equal(bare, free) or separates(*fitted(labels, bare))
         ):
-            reason = "the scores separate the labels"
-    if reason:
-        warn_smoothed(reason)
-        matrix, offsets = fitted(smoothed_targets(codes, weight, K), free)
-    matrix = matrix / unit
-    offsets = offsets - matrix @ mean
-    return matrix, offsets - offsets.mean()
+            return matrix, offsets
+        reason = "the scores separate the labels"
+    warn_smoothed(reason)
+    return fitted(smoothed_targets(codes, weight, K), free)

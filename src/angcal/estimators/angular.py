@@ -14,8 +14,10 @@ from angcal.calibrate import Options, calibrate
 from angcal.estimators.base_model import (
     fit_base,
     fit_on_device,
+    fit_params_for,
     read_base,
     ridge_strength,
+    routing_of,
     solve_on_device,
     takes_many_classes,
     takes_raw_rows,
@@ -177,7 +179,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         return clone_sharing(self)
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, **fit_params: Any
     ) -> AngularCalibratedClassifier:
         """Fit the base model (unless frozen), estimate angle and link, build the curve.
 
@@ -193,6 +195,9 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
             Overrides the constructor's pool. It exists for
             ``Pipeline(..., transform_input=["pool"])`` with metadata routing, which sends it
             through the transformers in front of this classifier.
+        **fit_params : dict
+            Further arguments of the base model's ``fit``; those of a Pipeline's steps are named
+            ``step__argument``. With metadata routing the base model has to request them.
 
         Returns
         -------
@@ -208,6 +213,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
             sample_weight,
             raw_rows=takes_raw_rows(model),
             many_classes=self._takes_many_classes(),
+            fit_params=fit_params_for(self, fit_params),
         )
         self.classes_ = training.classes
         refuse_options(self, training, pool)
@@ -325,6 +331,16 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._takes_many_classes()
         return tags
+
+    def get_metadata_routing(self) -> Any:
+        """What ``fit`` is handed on to: this classifier itself, and its base model.
+
+        Returns
+        -------
+        MetadataRouter
+            As scikit-learn's metadata routing asks for it.
+        """
+        return routing_of(self, self._model(), super().get_metadata_routing())
 
     def _transform(self, X: Any, name: str = "X") -> Matrix:
         """Rows as the linear model sees them: through the pipeline's transformers."""

@@ -7,17 +7,25 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
 from sklearn.utils.validation import has_fit_parameter
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host
 from angcal.estimators.training import Training
+from angcal.leverages import SingularHessianError
 from angcal.losses import Logistic, Multinomial
 from angcal.notices import OptimalityWarning, warn
 from angcal.penalties import Ridge
@@ -31,6 +39,8 @@ from angcal.threads import side_pools_at_rest
 # Scores that still have this share of their spread to move are not those of the optimum. Under a
 # weak penalty twice as much already moves the angle by a good part of its standard error.
 LARGEST_DISTANCE = 0.02
+# Of an intercept that nothing else holds: as if one of 10⁴/√N, far beyond any log-odds, were usual.
+WEAKEST_RIDGE = 1e-8
 # Rounding of single precision alone can keep a gradient somewhat above a small tol.
 LARGEST_EXCESS = 10.0
 
@@ -60,10 +70,50 @@ def takes_many_classes(model: Any) -> bool:
 def fit_base(model: Any, training: Training) -> Any:
     """A fitted clone of the model, or the model itself where it was trained elsewhere."""
     if is_trained_elsewhere(model):
+        if training.fit_params:
+            raise TypeError(
+                f"fit was given {', '.join(training.fit_params)}, but the model was trained "
+                "elsewhere and is not fitted again; leave it out."
+            )
         _check_classes(unwrap(model)[1], training.classes)
         return model
     weights = training.weights if training.weighted else None
-    return _fit_clone(model, training.X, training.y, weights)
+    return _fit_clone(model, training.X, training.y, weights, training.fit_params)
+
+
+def fit_params_for(owner: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """What of ``fit(..., **fit_params)`` goes to the base model: all, or as routing says."""
+    if not (fit_params and get_config()["enable_metadata_routing"]):
+        return fit_params
+    return process_routing(owner, "fit", **fit_params).estimator.fit
+
+
+def routing_of(owner: Any, model: Any, own: Any) -> MetadataRouter:
+    """Routing of a classifier around a base model: its own requests, and those of the model.
+
+    Weights are part of the loss and always reach the base model, which need not ask for them.
+
+    Parameters
+    ----------
+    owner : the classifier
+    model : the base model
+    own : MetadataRequest
+        The classifier's own requests.
+    """
+    router = MetadataRouter(owner=owner.__class__.__name__).add_self_request(own)
+    mapping = MethodMapping().add(caller="fit", callee="fit")
+    asked = _without_weights(get_routing_for_object(model))
+    return router.add(estimator=asked, method_mapping=mapping)
+
+
+def _without_weights(routing: Any) -> Any:
+    """The same requests but that for sample_weight, which is not routed."""
+    if isinstance(routing, MetadataRouter):
+        for _, step in routing:
+            _without_weights(step.router)
+    elif "sample_weight" in routing.fit.requests:
+        routing.fit.add_request(param="sample_weight", alias=False)
+    return routing
 
 
 def _check_classes(trained: Any, classes: np.ndarray) -> None:
@@ -83,11 +133,13 @@ def _check_classes(trained: Any, classes: np.ndarray) -> None:
     )
 
 
-def _fit_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
+def _fit_clone(
+    model: Any, X: Any, y: Any, sample_weight: Floats | None, fit_params: dict[str, Any]
+) -> Any:
     if _leaves_scipy_idle(model):
         with side_pools_at_rest():
-            return _fit_weighted_clone(model, X, y, sample_weight)
-    return _fit_weighted_clone(model, X, y, sample_weight)
+            return _fit_weighted_clone(model, X, y, sample_weight, fit_params)
+    return _fit_weighted_clone(model, X, y, sample_weight, fit_params)
 
 
 def _leaves_scipy_idle(model: Any) -> bool:
@@ -102,29 +154,50 @@ def _leaves_scipy_idle(model: Any) -> bool:
     return isinstance(model, LogisticRegression) and model.solver == "lbfgs"
 
 
-def _fit_weighted_clone(model: Any, X: Any, y: Any, sample_weight: Floats | None) -> Any:
+def _fit_weighted_clone(
+    model: Any, X: Any, y: Any, sample_weight: Floats | None, fit_params: dict[str, Any]
+) -> Any:
     if sample_weight is None:
-        return clone(model).fit(X, y)
+        return clone(model).fit(X, y, **fit_params)
     if isinstance(model, Pipeline):
-        return _fit_pipeline(model, X, y, sample_weight)
+        return _fit_pipeline(model, X, y, sample_weight, fit_params)
     if not has_fit_parameter(model, "sample_weight"):
         raise TypeError(
             f"sample_weight was given, but {type(model).__name__}.fit does not take one."
         )
-    return clone(model).fit(X, y, sample_weight=sample_weight)
+    return clone(model).fit(X, y, sample_weight=sample_weight, **fit_params)
 
 
-def _fit_pipeline(pipeline: Pipeline, X: Any, y: Any, sample_weight: Floats) -> Pipeline:
+def _fit_pipeline(
+    pipeline: Pipeline, X: Any, y: Any, sample_weight: Floats, fit_params: dict[str, Any]
+) -> Pipeline:
     """Fit step by step, so that weights reach the linear model whatever the routing settings."""
     fitted, rows = clone(pipeline), X
+    name, last = fitted.steps[-1]
+    before, of_last = _split_params(fitted, fit_params)
     if len(fitted.steps) > 1:
         front = fitted[:-1]
-        rows = front.fit_transform(X, y)
+        rows = front.fit_transform(X, y, **before)
         # With a memory the pipeline fits copies of its steps, in the slice only.
         fitted.steps[:-1] = front.steps
-    name, last = fitted.steps[-1]
-    fitted.steps[-1] = (name, _fit_clone(last, rows, y, sample_weight))
+    fitted.steps[-1] = (name, _fit_clone(last, rows, y, sample_weight, of_last))
     return fitted
+
+
+def _split_params(
+    pipeline: Pipeline, fit_params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fit parameters of the steps before the last, and of the last."""
+    name = pipeline.steps[-1][0]
+    if not get_config()["enable_metadata_routing"]:
+        mark = f"{name}__"
+        of_last = {k.removeprefix(mark): v for k, v in fit_params.items() if k.startswith(mark)}
+        return {k: v for k, v in fit_params.items() if not k.startswith(mark)}, of_last
+    if not fit_params:
+        return {}, {}
+    asked = get_routing_for_object(pipeline[:-1]).consumes("fit_transform", fit_params)
+    of_last = process_routing(pipeline, "fit", **fit_params)[name].fit
+    return {k: v for k, v in fit_params.items() if k in asked}, of_last
 
 
 # -- on a device -----------------------------------------------------------------------------
@@ -224,12 +297,49 @@ def read_base(
     for fit in fits:
         _check_columns(fit)
         check_separable(fit)
+    fits = _held(fits)
     distance = distance_of(fits)
     if polish:
-        fits = [polished(fit) for fit in fits]
+        fits = _held([polished(fit) for fit in fits])
     else:
-        warn_unless_optimal(distance, is_trained_elsewhere(model), can_polish=len(fits) == 1)
+        warn_unless_optimal(
+            distance, is_trained_elsewhere(model), can_polish=training.n_classes == 2
+        )
     return fits, distance
+
+
+def _held(fits: list[LinearFit]) -> list[LinearFit]:
+    """The fits, with a weak ridge on an intercept that no row has the curvature to hold.
+
+    Under scores of many thousands a likelihood and a hinge are flat. Leaving a row out then moves
+    nothing, but the Hessian cannot be inverted.
+    """
+    flat = [fit for fit in fits if _is_flat(fit)]
+    if not flat:
+        return fits
+    largest = max(float(np.abs(fit.scores).max()) for fit in flat)
+    warn(
+        f"The loss is flat at the scores of the base model, which reach {largest:.2g}, so that "
+        "nothing determines its intercept; it is held where it is. Scale the columns, for example "
+        "with StandardScaler, or strengthen the penalty.",
+        OptimalityWarning,
+    )
+    return [replace(fit, intercept_strength=WEAKEST_RIDGE) if fit in flat else fit for fit in fits]
+
+
+def _is_flat(fit: LinearFit) -> bool:
+    """Whether the weights have a penalty but nothing determines the intercept."""
+    Q = np.asarray(fit.penalty.curvature(fit.coef))
+    penalized = bool(np.all((np.diag(Q) if Q.ndim == 2 and fit.coef.ndim == 1 else Q) > 0))
+    if not (penalized and fit.fit_intercept and fit.intercept_strength == 0):
+        # Where weights without penalty are not determined, the error of the Hessian says so.
+        return False
+    if np.any(fit.curvatures.sum(axis=0) <= WEAKEST_RIDGE * fit.total_weight):
+        return True
+    try:
+        return fit.coef.ndim == 1 and fit.hessian is None
+    except SingularHessianError:
+        return True
 
 
 def distance_of(fits: list[LinearFit]) -> float:

@@ -48,7 +48,7 @@ from angcal.estimators.training import (
 from angcal.losses import Multinomial
 from angcal.multiclass import ClassCalibration, calibrate_classes, class_scores
 from angcal.multiclass.observable import observable_angles
-from angcal.notices import AngleWarning
+from angcal.notices import AngleWarning, PenaltyWarning, warn
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
@@ -89,7 +89,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     ----------
     Cs : int or sequence of float, default=20
         Inverse strengths. A number asks for so many, evenly spaced in logarithm, from where the
-        fit has about one degree of freedom to where it has nearly all it can have.
+        fit has about one degree of freedom to where it has nearly all it can have. Where the best
+        of a sequence is its first or last, a `PenaltyWarning` says so.
     fit_intercept : bool, default=True
         The intercept is never penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -265,6 +266,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         is_sparse = sparse.issparse(X)
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
         self.C_ = float(self.Cs_[index])
+        self._warn_if_at_end(index)
         fit = self._finish(X, design, solution.column(index), all_observables[index])
         warn_about_repeats(X, [self.observables_])
         self._set_calibration(_calibrated(fit, self.observables_, weights, options))
@@ -278,6 +280,20 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             self.shares_ = penalty_shares(losses, len(labels))
             intercepts = np.array([intercept for _, intercept in restored])
             self.average_ = self._averaged(fit, intercepts, all_observables, weights, options)
+
+    def _warn_if_at_end(self, index: int) -> None:
+        """Say so where the best of the given Cs is the first or the last.
+
+        A grid of its own ends where a weaker or stronger penalty would change nothing.
+        """
+        ends = {0: "smallest", len(self.Cs_) - 1: "largest"}
+        if isinstance(self.Cs, Integral) or len(self.Cs_) < 3 or index not in ends:
+            return
+        warn(
+            f"The chosen C={self.C_:.3g} is the {ends[index]} of Cs, so the best may lie beyond. "
+            "Widen Cs, or pass a whole number to have a grid made for X.",
+            PenaltyWarning,
+        )
 
     def _set_calibration(self, result: Calibration | ClassCalibration) -> None:
         self.angle_, self.link_, self._left_out = result.angle, result.link, result.left_out

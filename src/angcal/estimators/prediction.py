@@ -108,6 +108,43 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "curve_")
         return self._on_device(X) if on_device(X) else self._probabilities(X)
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """log P(y = class | x), −∞ where a calibrator says 0.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix, dataframe or tensor
+            New rows.
+
+        Returns
+        -------
+        (n, K) array
+            Logarithms of `predict_proba`.
+        """
+        p = self.predict_proba(X)
+        if on_device(X):
+            return namespace_of(p).log(p)
+        with np.errstate(divide="ignore"):
+            return np.log(p)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Calibrated log-odds log P₁ − log P₀ for two classes, log P of each class for more.
+
+        `predict` takes the second of two classes where it is above 0, and the largest of more.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix, dataframe or tensor
+            New rows.
+
+        Returns
+        -------
+        (n,) or (n, K) array
+            One column for each class where there are more than two.
+        """
+        logs = self.predict_log_proba(X)
+        return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
+
     def predict(self, X: Any) -> np.ndarray:
         """The class whose calibrated probability is largest.
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
-from angcal.baselines import CALIBRATORS
+from angcal.baselines import calibrator_for
+from angcal.baselines.several import check_method
 from angcal.estimators.base_model import (
     fit_base,
+    fit_params_for,
     is_trained_elsewhere,
     read_base,
+    routing_of,
+    takes_many_classes,
     takes_raw_rows,
 )
-from angcal.estimators.options import check_observables
+from angcal.estimators.options import check_observables, forget
 from angcal.estimators.prediction import CalibratedPrediction
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
+from angcal.multiclass import class_scores
 from angcal.observables import observe
-from angcal.sklearn_problems import point_of, unwrap
+from angcal.sklearn_problems import is_joint, joint_point, point_of, unwrap
 
 
 class ScoreCalibratedClassifier(CalibratedPrediction):
@@ -32,20 +36,25 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
 
     The honest alternatives to the angular predictor, with the same interface. With
     ``scores="loo"`` m is fitted on approximate leave-one-out scores and the one fit keeps all
-    labels; with ``scores="holdout"`` part of the labels is set aside for m, as is customary.
+    labels; with ``scores="holdout"`` part of the labels is set aside for m, as is customary. Three
+    and more classes have a score each, and m takes all of them to all probabilities.
 
     Parameters
     ----------
     estimator : linear classifier, Pipeline, FrozenEstimator or LinearHead, default=None
         As in :class:`AngularCalibratedClassifier`.
     method : str or calibrator, default="platt"
-        One of "platt", "temperature", "isotonic", "histogram", "beta", or an object with
-        ``fit(scores, y, sample_weight)`` and ``predict(scores)``.
+        One of "platt", "temperature", "isotonic", "histogram", "beta", "quadratic", "vector",
+        "matrix", "structured", "dirichlet" (:mod:`angcal.baselines`), or an object with
+        ``fit(scores, y, sample_weight)`` and ``predict(scores)``. Three and more classes are fitted
+        jointly by "temperature" and the last four, and one-vs-rest, divided by the sum, by the
+        others. An object of your own gets one column of scores for two classes, and one for each
+        class for more.
     scores : {"loo", "holdout"}, default="loo"
     holdout_size : float, default=0.3
         Share of the rows set aside with ``scores="holdout"``, stratified.
     polish : bool, default=False
-        Finish the base model's optimization before reading it.
+        Finish the base model's optimization before reading it; for two classes only.
     observables : {"auto", "exact", "randomised"}, default="auto"
         As in :class:`AngularCalibratedClassifier`, with ``scores="loo"``.
     random_state : int, RandomState or None, default=None
@@ -54,8 +63,8 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
     Attributes
     ----------
     curve_ : the fitted calibrator
-    observables_ : Observables
-        With ``scores="loo"``.
+    observables_ : Observables or list of Observables
+        With ``scores="loo"``; one-vs-rest heads have one for each class.
 
     See Also
     --------
@@ -89,24 +98,83 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         self.observables = observables
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ScoreCalibratedClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
+    ) -> ScoreCalibratedClassifier:
         """Fit the base model and the map from its scores to probabilities.
 
         Parameters
         ----------
         X : (n, d) array, sparse matrix or dataframe
             Training rows.
-        y : (n,) array of two classes
+        y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
             Their weights.
+        **fit_params : dict
+            Further arguments of the base model's ``fit``; those of a Pipeline's steps are named
+            ``step__argument``. With metadata routing the base model has to request them.
 
         Returns
         -------
         ScoreCalibratedClassifier
             The fitted estimator.
         """
-        calibrator, model = self._calibrator(), self._model()
+        model = self._model()
+        self._check_options()
+        training = validated(
+            self,
+            X,
+            y,
+            sample_weight,
+            raw_rows=takes_raw_rows(model),
+            many_classes=takes_many_classes(model),
+            fit_params=fit_params_for(self, fit_params),
+        )
+        if self.polish and training.n_classes > 2:
+            raise ValueError(
+                f"polish=True is for two classes, and y has {training.n_classes}; lower the "
+                "model's tol instead."
+            )
+        self.classes_ = training.classes
+        if self.scores == "holdout":
+            return self._fit_on_holdout(training)
+        return self._fit_on_left_out(training)
+
+    def _fit_on_left_out(self, training: Training) -> ScoreCalibratedClassifier:
+        """One fit of all rows, and the map fitted on its leave-one-out scores."""
+        self.estimator_ = fit_base(self._model(), training)
+        rows = self._rows(training.X)
+        fits, self.distance_to_optimum_ = read_base(
+            self.estimator_, rows, training, method=self.observables, polish=self.polish
+        )
+        observed = [observe(fit) for fit in fits]
+        self.observables_ = observed[0] if len(observed) == 1 else observed
+        warn_about_repeats(rows, observed)
+        if training.n_classes == 2:
+            (fit,) = fits
+            self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+            return self._fit_map(self.observables_.calibration_scores, training)
+        found = class_scores(fits, observed)
+        self.coef_, self.intercept_ = found.coef, found.intercept
+        scores = found.honest
+        if len(fits) == 1:
+            # A softmax sees differences. The mean of fitted scores is zero, that of scores left out
+            # is not: it would tell a matrix the label.
+            scores = scores - scores.mean(axis=1, keepdims=True)
+        return self._fit_map(scores, training)
+
+    def _fit_map(self, scores: Floats, training: Training) -> ScoreCalibratedClassifier:
+        # Heads that were fitted one-vs-rest have scores that are to be read one by one.
+        joint = is_joint(unwrap(self.estimator_)[1])
+        calibrator = calibrator_for(self.method, training.n_classes, log_odds=joint)
+        codes = training.codes if scores.ndim == 1 else training.codes.astype(np.intp)
+        weights = training.weights if training.weighted else None
+        self.curve_ = calibrator.fit(scores, codes, weights)
+        return self
+
+    def _check_options(self) -> None:
+        check_method(self.method)
         if self.scores not in ("loo", "holdout"):
             raise ValueError(f"scores={self.scores!r} must be 'loo' or 'holdout'.")
         if not (isinstance(self.holdout_size, Real) and 0.0 < self.holdout_size < 1.0):
@@ -114,26 +182,24 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
                 f"holdout_size={self.holdout_size!r} must lie between 0 and 1: it is a share."
             )
         check_observables(self.observables)
-        training = validated(
-            self, X, y, sample_weight, raw_rows=takes_raw_rows(model), many_classes=False
-        )
-        self.classes_ = training.classes
-        if self.scores == "holdout":
-            return self._fit_on_holdout(calibrator, training)
-        self.estimator_ = fit_base(model, training)
-        rows = self._rows(training.X)
-        (fit,), self.distance_to_optimum_ = read_base(
-            self.estimator_, rows, training, method=self.observables, polish=self.polish
-        )
-        self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
-        self.observables_ = observe(fit)
-        warn_about_repeats(rows, [self.observables_])
-        weights = training.weights if training.weighted else None
-        self.curve_ = calibrator.fit(self.observables_.calibration_scores, training.codes, weights)
-        return self
 
     def _model(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = takes_many_classes(self._model())
+        return tags
+
+    def get_metadata_routing(self) -> Any:
+        """What ``fit`` is handed on to: this classifier itself, and its base model.
+
+        Returns
+        -------
+        MetadataRouter
+            As scikit-learn's metadata routing asks for it.
+        """
+        return routing_of(self, self._model(), super().get_metadata_routing())
 
     def _rows(self, X: Any) -> Matrix:
         """Training rows as the linear model sees them."""
@@ -143,53 +209,62 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         rows = X if transformer is None else transformer.transform(X)
         return check_array(rows, input_name="X", **ARRAY_RULES)
 
-    def _calibrator(self) -> Any:
-        if isinstance(self.method, str):
-            if self.method not in CALIBRATORS:
-                raise ValueError(
-                    f"method={self.method!r} is unknown; use one of {sorted(CALIBRATORS)}."
-                )
-            return CALIBRATORS[self.method]()
-        return clone(self.method)
-
-    def _fit_on_holdout(self, calibrator: Any, training: Training) -> ScoreCalibratedClassifier:
+    def _fit_on_holdout(self, training: Training) -> ScoreCalibratedClassifier:
+        """A fit of part of the rows, and the map fitted on the others."""
         model, n = self._model(), len(training.codes)
         if is_trained_elsewhere(model):
             # A frozen model has seen none of these rows by the user's word: all are holdout.
             train, held = np.arange(n), np.arange(n)
         else:
-            train, held = self._split(training.codes)
-        parts = [
-            replace(
-                training,
-                X=_safe_indexing(training.X, part),
-                codes=training.codes[part],
-                weights=training.weights[part],
-            )
-            for part in (train, held)
-        ]
-        self.estimator_ = fit_base(model, parts[0])
+            train, held = self._split(training)
+        self.estimator_ = fit_base(model, training.part(train))
+        for name in ("observables_", "distance_to_optimum_"):
+            forget(self, name)
+        part = training.part(held)
         # Weights as they are: a holdout asks nothing of the objective.
-        rows = self._rows(parts[1].X)
-        coef, intercept = point_of(unwrap(self.estimator_)[1], rows.shape[1])
-        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
-        scores = np.asarray(rows @ coef) + intercept
-        weights = parts[1].weights if training.weighted else None
-        self.curve_ = calibrator.fit(scores, parts[1].codes, weights)
-        return self
+        rows = self._rows(part.X)
+        linear, K = unwrap(self.estimator_)[1], training.n_classes
+        self.coef_, self.intercept_ = _weights_of(linear, rows.shape[1], K)
+        coef = self.coef_[0] if K == 2 else self.coef_.T
+        intercept = self.intercept_[0] if K == 2 else self.intercept_
+        return self._fit_map(np.asarray(rows @ coef) + intercept, part)
 
-    def _split(self, labels: Floats) -> tuple[Any, Any]:
-        """Row numbers of the training and of the held-out part, both with both classes."""
+    def _split(self, training: Training) -> tuple[Any, Any]:
+        """Row numbers of the training and of the held-out part, both with every class."""
+        codes, K = training.codes, training.n_classes
+        counts = np.bincount(codes.astype(np.intp))
+        cause = None
         try:
-            return train_test_split(
-                np.arange(len(labels)),
+            parts = train_test_split(
+                np.arange(len(codes)),
                 test_size=self.holdout_size,
-                stratify=labels,
+                stratify=codes,
                 random_state=self.random_state,
             )
+            if all(len(np.unique(codes[part])) == K for part in parts):
+                return parts
         except ValueError as error:
+            cause = error
+        smallest = f"{counts[1]} of them positive" if K == 2 else f"{counts.min()} of one class"
+        every = "both classes" if K == 2 else f"all {K} classes"
+        raise ValueError(
+            f"holdout_size={self.holdout_size} of {len(codes)} rows, {smallest}, cannot be split "
+            f"with {every} in both parts. Use scores='loo', which needs no split."
+        ) from cause
+
+
+def _weights_of(linear: Any, n_features: int, n_classes: int) -> tuple[Floats, Floats]:
+    """(1, d) and (1,) weights of two classes, (K, d) and (K,) of more."""
+    heads = [linear]
+    if isinstance(linear, OneVsRestClassifier):
+        heads = linear.estimators_
+    elif n_classes > 2:
+        coef, intercept = joint_point(linear, n_features)
+        if len(coef) != n_classes:
             raise ValueError(
-                f"holdout_size={self.holdout_size} of {len(labels)} rows, "
-                f"{int(labels.sum())} of them positive, cannot be split with both classes in "
-                "both parts. Use scores='loo', which needs no split."
-            ) from error
+                f"{type(linear).__name__} has {len(coef)} rows of weights for {n_classes} classes; "
+                "use a model with one row for each class."
+            )
+        return coef, intercept
+    points = [point_of(head, n_features) for head in heads]
+    return np.vstack([coef for coef, _ in points]), np.array([shift for _, shift in points])

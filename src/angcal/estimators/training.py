@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
@@ -46,6 +46,8 @@ class Training:
         Positive.
     weighted : bool
         Whether weights were given.
+    fit_params : dict
+        What else the base model's ``fit`` is to get.
     """
 
     X: Any
@@ -53,6 +55,7 @@ class Training:
     codes: Floats
     weights: Floats
     weighted: bool
+    fit_params: dict[str, Any] = field(default_factory=dict)
 
     @property
     def n_classes(self) -> int:
@@ -69,6 +72,16 @@ class Training:
         """Whether X is a tensor that stays where it is."""
         return on_device(self.X)
 
+    def part(self, rows: np.ndarray) -> Training:
+        """The rows of these numbers, with what of the fit parameters belongs to them."""
+        return replace(
+            self,
+            X=_safe_indexing(self.X, rows),
+            codes=self.codes[rows],
+            weights=self.weights[rows],
+            fit_params=_check_method_params(self.X, self.fit_params, indices=rows),
+        )
+
 
 def on_device(X: Any) -> bool:
     """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
@@ -77,7 +90,14 @@ def on_device(X: Any) -> bool:
 
 
 def validated(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, raw_rows: bool, many_classes: bool
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    raw_rows: bool,
+    many_classes: bool,
+    fit_params: dict[str, Any] | None = None,
 ) -> Training:
     """Check what a fit was given, and set the estimator's ``n_features_in_`` and names.
 
@@ -90,11 +110,18 @@ def validated(
         Whether X goes through a pipeline first, whose first step decides what it accepts.
     many_classes : bool
         Whether three and more classes are welcome.
+    fit_params : dict, optional
+        For the base model's ``fit``.
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
         refuse_dask(values, name)
     encode = encode_several if many_classes else encode_binary
     if on_device(X):
+        if fit_params:
+            raise TypeError(
+                f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
+                "parameters; leave it out, or pass NumPy arrays."
+            )
         return _validated_tensor(estimator, X, y, sample_weight, encode)
     if raw_rows:
         # Whatever the pipeline's first step accepts is welcome here too.
@@ -108,14 +135,15 @@ def validated(
     kept = weights > 0
     if not kept.any():
         raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
+    training = Training(X, classes, codes, weights, sample_weight is not None, fit_params or {})
     if not kept.all():
-        X = _safe_indexing(X, np.flatnonzero(kept))
-        codes, weights = codes[kept], weights[kept]
+        training = training.part(np.flatnonzero(kept))
         if len(classes) > 2:
             # A class whose rows all have no weight is as if it had never been there.
-            present, places = np.unique(codes, return_inverse=True)
+            present, places = np.unique(training.codes, return_inverse=True)
             classes, codes = classes[present.astype(int)], places.astype(np.float64)
-    return _enough(Training(X, classes, codes, weights, sample_weight is not None))
+            training = replace(training, classes=classes, codes=codes)
+    return _enough(training)
 
 
 def _validated_tensor(
@@ -213,7 +241,10 @@ def has_copies(X: Matrix) -> np.ndarray:
     array([ True, False,  True])
     """
     marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
-    near = NEAR_COPY * np.maximum(marks.std(axis=0), np.finfo(float).tiny)
+    spread = marks.std(axis=0)
+    if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
+        return np.zeros(len(marks), dtype=bool)  # rows that are all alike say nothing at all
+    near = NEAR_COPY * spread
     order = np.argsort(marks[:, 0])
     alike = np.all(np.abs(np.diff(marks[order], axis=0)) <= near, axis=1)
     repeated = np.zeros(len(marks), dtype=bool)

@@ -28,11 +28,16 @@ from angcal._typing import Floats
 from angcal.arrays import on_host
 from angcal.baselines import (
     BetaCalibration,
+    DirichletCalibration,
     HistogramBinning,
     IsotonicCalibration,
     MatrixScaling,
+    OneVsRestCalibration,
+    PairedScores,
     PlattScaling,
+    QuadraticScaling,
     SoftmaxTemperature,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -198,6 +203,19 @@ def _beta(nodes: Nodes, scores: str, curve: BetaCalibration) -> str:
     return nodes.add("Sigmoid", nodes.add("Add", bent, straight))
 
 
+def _quadratic(nodes: Nodes, scores: str, curve: QuadraticScaling) -> str:
+    v = nodes.times(nodes.plus(scores, -curve.center_), 1.0 / curve.unit_)
+    slope = nodes.plus(nodes.times(v, curve.a_), curve.b_)
+    return nodes.add("Sigmoid", nodes.plus(nodes.add("Mul", slope, v), curve.c_))
+
+
+def _paired(nodes: Nodes, scores: str, curve: PairedScores) -> str:
+    """P(y = 1) by the map of K classes at (−u/2, u/2)."""
+    inner = curve.calibrator_
+    both = CURVES[type(inner)](nodes, nodes.times(scores, [[-0.5, 0.5]]), inner)
+    return nodes.columns(both, [1])
+
+
 def _log_sigmoid(nodes: Nodes, name: str) -> str:
     """log σ(t) = min(t, 0) − log(1 + exp(−|t|)), finite for any t."""
     decay = nodes.add("Exp", nodes.add("Neg", nodes.add("Abs", name)))
@@ -271,9 +289,45 @@ def _vector(nodes: Nodes, scores: str, curve: VectorScaling) -> str:
     return nodes.add("Softmax", logits, axis=-1)
 
 
-def _matrix(nodes: Nodes, scores: str, curve: MatrixScaling) -> str:
+def _matrix(
+    nodes: Nodes, scores: str, curve: MatrixScaling | DirichletCalibration | StructuredMatrixScaling
+) -> str:
     logits = nodes.plus(nodes.into(scores, curve.matrix_.T), curve.offsets_)
     return nodes.add("Softmax", logits, axis=-1)
+
+
+def _structured(nodes: Nodes, scores: str, curve: StructuredMatrixScaling) -> str:
+    return _dirichlet(nodes, nodes.times(scores, 1.0 / curve.temperature_), curve)
+
+
+def _dirichlet(
+    nodes: Nodes, scores: str, curve: DirichletCalibration | StructuredMatrixScaling
+) -> str:
+    return _matrix(nodes, nodes.add("LogSoftmax", scores, axis=-1), curve)
+
+
+def _one_vs_rest(nodes: Nodes, scores: str, curve: OneVsRestCalibration) -> str:
+    """m_k/Σ_l m_l with one small graph for each class; 1/K where all are zero."""
+    K, columns = curve.n_classes_, []
+    for k, inner in enumerate(curve.calibrators_):
+        own = nodes.columns(scores, [k])
+        if curve.log_odds:
+            others = nodes.columns(scores, np.delete(np.arange(K), k))
+            own = nodes.add("Sub", own, _log_sum_exp(nodes, others))
+        columns.append(CURVES[type(inner)](nodes, own, inner))
+    each = nodes.add("Concat", *columns, axis=1)
+    total = nodes.into(each, np.ones((K, 1)))
+    some = nodes.add("Greater", total, nodes.constant(0.0))
+    shares = nodes.add("Div", each, nodes.add("Max", total, nodes.constant(TINY)))
+    return nodes.add("Where", some, shares, nodes.constant(np.full((1, K), 1.0 / K)))
+
+
+def _log_sum_exp(nodes: Nodes, logits: str) -> str:
+    """log Σ_k exp z_k of each row: z_k − log softmax(z)_k, the same for every k."""
+    axis = nodes.constant(np.array([1]))
+    largest = nodes.add("ReduceMax", logits, axis, keepdims=1)
+    logs = nodes.add("ReduceMax", nodes.add("LogSoftmax", logits, axis=-1), axis, keepdims=1)
+    return nodes.add("Sub", largest, logs)
 
 
 CURVES: dict[type, Writer] = {
@@ -287,8 +341,13 @@ CURVES: dict[type, Writer] = {
     IsotonicCalibration: _isotonic,
     HistogramBinning: _histogram,
     BetaCalibration: _beta,
+    QuadraticScaling: _quadratic,
+    PairedScores: _paired,
     SoftmaxTemperature: _softmax_temperature,
     VectorScaling: _vector,
     MatrixScaling: _matrix,
+    StructuredMatrixScaling: _structured,
+    DirichletCalibration: _dirichlet,
+    OneVsRestCalibration: _one_vs_rest,
 }
 """How each kind of map is written."""

@@ -90,6 +90,14 @@ class Nodes:
         """x @ matrix."""
         return self.add("MatMul", name, self.constant(matrix))
 
+    def columns(self, name: str, numbers: ArrayLike) -> str:
+        """The columns of these numbers.
+
+        Not a product with columns of the identity: onnxruntime joins a product with the factor that
+        follows it, and keeps that factor in single precision.
+        """
+        return self.add("Gather", name, self.constant(np.asarray(numbers)), axis=1)
+
     def shaped(self, name: str, *shape: int) -> str:
         """The same entries in another shape."""
         return self.add("Reshape", name, self.constant(np.array(shape)))

@@ -92,14 +92,56 @@ class SeveralLink:
 
 
 def contrasts(n_classes: int) -> Floats:
-    """A: (K, K − 1) with orthonormal columns that sum to zero; (−½, ½)ᵀ for two classes."""
+    """A: (K, K − 1) with orthonormal columns that sum to zero; (−½, ½)ᵀ for two classes.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+
+    Returns
+    -------
+    (K, K − 1) array
+        A.
+
+    See Also
+    --------
+    index_map : Its inverse.
+
+    Examples
+    --------
+    >>> contrasts(3).sum(axis=0).round(12) + 0.0
+    array([0., 0.])
+    """
     if n_classes == 2:
         return np.array([[-0.5], [0.5]])
     return np.ascontiguousarray(helmert(n_classes).T)
 
 
 def index_map(contrast: Floats) -> Floats:
-    """A⁺, the map from class logits to the directions that a softmax can see."""
+    """A⁺, the map from class logits to the directions that a softmax can see.
+
+    Parameters
+    ----------
+    contrast : (K, K − 1) array
+        A.
+
+    Returns
+    -------
+    (K − 1, K) array
+        A⁺.
+
+    See Also
+    --------
+    contrasts : A.
+
+    Examples
+    --------
+    >>> A = contrasts(3)
+    >>> (index_map(A) @ A).round(12) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return np.asarray(np.linalg.pinv(contrast), dtype=np.float64)
 
 

@@ -56,9 +56,8 @@ def scores_on_device(
     missed = (codes[:, None] == some) - on_host(p[:, few])
     own = np.column_stack([_steps(rows, np.ascontiguousarray(each), strength) for each in D.T])
     steps = steps * step_ratio(own, steps[:, None], weights[:, None] * missed)
-    taken = np.sort(
-        np.random.default_rng(plan.SEED).permutation(n)[: max(1, plan.MAP_ENTRIES // K)]
-    )
+    entries = plan.MAP_ENTRIES if K <= plan.MOST_SHIFTED_CLASSES else plan.SLOPE_ENTRIES
+    taken = np.sort(np.random.default_rng(plan.SEED).permutation(n)[: max(1, entries // K)])
     place = xp.asarray(taken, device=U.device)
     fitted = on_host(U[place, :])
     residuals = -on_host(p[place, :])

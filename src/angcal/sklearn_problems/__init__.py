@@ -29,6 +29,8 @@ from __future__ import annotations
 import angcal.sklearn_problems.problem  # noqa: F401  (importing it fills the registry)
 from angcal.sklearn_problems.problem import LinearHead, Problem, as_loss, problem_of
 from angcal.sklearn_problems.reader import (
+    is_joint,
+    joint_point,
     point_of,
     raw_weights,
     read_fits,
@@ -40,6 +42,8 @@ __all__ = [
     "LinearHead",
     "Problem",
     "as_loss",
+    "is_joint",
+    "joint_point",
     "point_of",
     "problem_of",
     "raw_weights",

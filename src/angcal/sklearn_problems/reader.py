@@ -133,9 +133,19 @@ def _one_vs_rest_heads(estimator: Any, n_classes: int) -> list[Any]:
     return heads
 
 
+def _require_weights(estimator: Any) -> None:
+    if not hasattr(estimator, "coef_") and hasattr(estimator, "classes_"):
+        # Fitted, and yet no weights: a forest, or a support vector machine with a kernel.
+        raise TypeError(
+            f"{type(estimator).__name__} has no coef_: it is not a linear classifier. Use one "
+            "such as LogisticRegression or LinearSVC."
+        )
+    require_fitted(estimator, "coef_")
+
+
 def raw_weights(estimator: Any) -> tuple[Floats, Floats]:
     """(K, d) weights and (K,) intercepts of a fitted classifier, as it has them."""
-    require_fitted(estimator, "coef_")
+    _require_weights(estimator)
     coef = estimator.coef_
     coef = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
     intercept = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
@@ -223,13 +233,7 @@ def class_factors(
 
 def point_of(estimator: Any, n_features: int) -> tuple[Floats, float]:
     """(ŵ, b̂) of a fitted linear binary classifier of ``n_features`` columns, in doubles."""
-    if not hasattr(estimator, "coef_") and hasattr(estimator, "classes_"):
-        # Fitted, and yet no weights: a forest, or a support vector machine with a kernel.
-        raise TypeError(
-            f"{type(estimator).__name__} has no coef_: it is not a linear classifier. Use one "
-            "such as LogisticRegression or LinearSVC."
-        )
-    require_fitted(estimator, "coef_")
+    _require_weights(estimator)
     coef = estimator.coef_
     # sparsify() leaves a sparse coef_ behind.
     coef = np.atleast_2d(coef.toarray() if sparse.issparse(coef) else coef)
