@@ -185,6 +185,8 @@ def observe(fit: LinearFit) -> Observables:
     """
     if not isinstance(fit.loss, Multinomial):
         return observables_from(fit, fit.leverages())
+    if fit.penalty.l1 > 0:
+        return _observe_active(fit, fit.loss)
     n, d = fit.shape
     separate = plan.separates_classes(n, min(n, d), fit.loss.n_classes)
     p, mean = fit.loss.probabilities(fit.scores), mean_curvature(fit.curvatures)
@@ -201,6 +203,22 @@ def observe(fit: LinearFit) -> Observables:
     steps = steps * step_ratio(own, steps, fit.residuals[:, some])
     shared = replace(found, values=put_back(steps, curvatures))
     return observables_from(fit, shared, curvatures)
+
+
+def _observe_active(fit: LinearFit, loss: Multinomial) -> Observables:
+    """Of an ℓ₁ penalty, which leaves every class columns of its own.
+
+    K/(K − 1)·p(1 − p) is what scores that sum to zero see. A column that one class alone uses sees
+    p(1 − p); between the two the number of classes that use a column decides, on average.
+    """
+    used = np.count_nonzero(fit.coef, axis=0)
+    K, classes = loss.n_classes, float(np.mean(used[used > 0])) if used.any() else 1.0
+    share = 1.0 - (K - classes) / (K * (K - 1.0))
+    curvatures = share * fit.curvatures
+    steps = left_out(fit.leverages(curvatures).values, curvatures)
+    held = share * loss.held_back(loss.probabilities(fit.scores), fit.weights, steps)
+    curvatures = curvature_of(held, steps)
+    return observables_from(fit, fit.leverages(curvatures), curvatures)
 
 
 def mean_curvature(curvatures: Floats) -> Floats:
