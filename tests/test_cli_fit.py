@@ -128,7 +128,7 @@ def test_copies_are_told_in_plain_words(tmp_path, capsys):
     pd.concat([frame, frame]).to_csv(tmp_path / "data.csv", index=False)
     assert run("fit", tmp_path / "data.csv", "--target", "outcome") == 0
     printed = capsys.readouterr().out
-    assert "Note: 120 of 120 rows of X have exact copies. Drop the copies" in printed
+    assert "Note: 120 of 120 rows of X have exact or near copies. Drop the copies" in printed
     assert "sample_weight" not in printed
 
 
@@ -283,13 +283,15 @@ def test_three_classes(tmp_path, capsys):
     assert run(*options) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "150 rows, 6 columns after preparation; classes high (33%), low (33%)" in printed
-    assert "ECE, mean over classes" in printed
-    assert "of the classes are not determined by labels alone" in printed
+    assert "ECE of the likeliest class" in printed
+    assert "one for all classes, is not determined by labels alone" in printed
+    assert "The probabilities come from" in printed
     assert run(*options, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["plain"]["log_loss"] < np.log(3)
     assert told["calibrated"]["log_loss"] < np.log(3)
-    assert set(told["angles"]) == {"high", "low", "middle"}
+    assert told["angle"]["method"] == "loo"
+    assert told["map"] in told["map_reason"] or told["map_reason"].startswith("the base model")
     pool = ["--pool", tmp_path / "data.csv"]
     assert "a pool is for two classes" in refused(capsys, 1, *options, *pool)
 

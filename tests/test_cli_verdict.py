@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
 
 from angcal.cli.fit import in_words
 from angcal.metrics import multiclass_log_loss
@@ -133,6 +134,8 @@ SEVERAL = replace(
     VERDICT,
     classes={"a": 0.5, "b": 0.3, "c": 0.2},
     plain_at_its_best=None,
+    map="temperature",
+    map_reason="temperature scaling: it has the lower loss",
     angle=None,
     angles={"a": ANGLE, "b": replace(ANGLE, degrees=40.0), "c": replace(ANGLE, degrees=50.0)},
 )
@@ -150,10 +153,10 @@ def test_several_classes_in_words():
     text = " ".join(in_words(SEVERAL).split())
     assert "overconfident" in text
     assert "lowered the log-loss by 0.200" in text
-    assert "ECE, mean over classes" in text
+    assert "ECE of the likeliest class" in text
+    assert "The probabilities come from temperature scaling: it has the lower loss." in text
     assert "60° (a), 40° (b), 50° (c) from the true ones" in text
     assert "95% intervals reach from 46° to 72°" in text
-    assert "The calibrated figures flatter" in text
     assert "penalty that suits it best" not in text
 
 
@@ -173,6 +176,17 @@ def test_several_classes_without_angles():
     assert "No angle could be estimated" in in_words(replace(SEVERAL, angles=None))
 
 
+def test_several_classes_that_share_an_angle():
+    wide = replace(ANGLE, degrees_interval=(0.0, 66.0), cosine_interval=(0.4, 1.0))
+    text = " ".join(in_words(replace(SEVERAL, angles=None, angle=wide)).split())
+    assert "one for all classes, is not determined by labels alone. Its 95% interval is" in text
+    assert "pool" not in text
+
+
+def test_prevalence_is_no_signal():
+    assert "show no signal" in in_words(replace(SEVERAL, map="prevalence"))
+
+
 def test_with_many_rows_leaving_one_out_changes_little():
     """So the figures are close to those of the model's own probabilities, and to each other."""
     frame, y = table_of_three(1500, 1.5)
@@ -180,10 +194,8 @@ def test_with_many_rows_leaving_one_out_changes_little():
     found = judge(fitted, y)
     codes = np.searchsorted(fitted.classes, y)
     rows = fitted.model[:-1].transform(frame)
-    for side, model in (
-        (found.plain, fitted.classifier.estimator_),
-        (found.calibrated, fitted.classifier),
-    ):
+    plain = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(rows, codes)
+    for side, model in ((found.plain, plain), (found.calibrated, fitted.classifier)):
         p = model.predict_proba(rows)
         assert side.log_loss == pytest.approx(multiclass_log_loss(codes, p), abs=0.02)
         assert side.log_loss > multiclass_log_loss(codes, p), "a row left out is harder to predict"
@@ -191,7 +203,9 @@ def test_with_many_rows_leaving_one_out_changes_little():
         assert side.accuracy == pytest.approx(np.mean(p.argmax(axis=1) == codes), abs=0.02)
     assert found.leaning == "about right"
     assert found.C == 1.0
-    assert set(found.as_json()["angles"]) == {"a", "b", "c"}
+    assert found.as_json()["angle"]["method"] == "loo"
+    said, believed = found.example
+    assert abs(said - believed) < 0.05, "nothing is to be corrected"
 
 
 def test_a_weak_penalty_on_few_rows_is_overconfident_and_mended():

@@ -15,7 +15,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
-from angcal.displays import STYLES, ReliabilityDisplay
+from angcal.displays import STYLES, ClasswiseReliabilityDisplay, ReliabilityDisplay
+from angcal.displays.reliability import outside_band, worst_first
 from angcal.metrics import reliability_curve
 
 
@@ -157,7 +158,7 @@ def test_from_estimator_maps_labels_to_classes(ax):
     assert display.line_.get_label() == "LogisticRegression"
     named = ReliabilityDisplay.from_estimator(model, X, y, name="lr", ax=ax)
     assert named.line_.get_label() == "lr"
-    with pytest.raises(ValueError, match=r"'maybe'.* not in classes_"):
+    with pytest.raises(ValueError, match=r"'maybe'.* is none of classes=\['no', 'yes'\]"):
         ReliabilityDisplay.from_estimator(model, X[:1], ["maybe"], ax=ax)
 
 
@@ -166,9 +167,72 @@ def test_from_estimator_names_unfit_estimators(ax):
     ridge = RidgeClassifier().fit(X, [0, 0, 0, 1, 1, 1])
     with pytest.raises(TypeError, match="RidgeClassifier has no predict_proba"):
         ReliabilityDisplay.from_estimator(ridge, X, [0, 0, 0, 1, 1, 1], ax=ax)
-    three = LogisticRegression().fit(X, [0, 0, 1, 1, 2, 2])
-    with pytest.raises(ValueError, match="has 3 classes"):
-        ReliabilityDisplay.from_estimator(three, X, [0, 0, 1, 1, 2, 2], ax=ax)
+
+
+def hundred_classes(n=3000, K=100, seed=0):
+    """Labels and probabilities of K classes; those of the last five are far too large."""
+    rng = np.random.default_rng(seed)
+    logits = 2.0 * rng.normal(size=(n, K))
+    P = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (rng.random((n, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(0, K - 1)
+    logits[:, -5:] += 3.0
+    told = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return y, P, told
+
+
+def test_of_many_classes_the_likeliest_is_drawn(ax):
+    y, P, _ = hundred_classes()
+    display = ReliabilityDisplay.from_predictions(y, P, n_bins=10, ax=ax, histogram=True)
+    curve = reliability_curve(P.argmax(axis=1) == y, P.max(axis=1), n_bins=10)
+    np.testing.assert_array_equal(display.line_.get_ydata(), curve.observed)
+    assert ax.get_ylabel() == "Share of rows where it is right"
+    assert display.histogram_ax_.get_xlabel() == "Mean probability of the likeliest class"
+    assert len(ax.get_legend().get_texts()) == 1
+
+
+def test_two_columns_are_two_classes(ax):
+    y, p = predictions()
+    names = np.array(["no", "yes"])[y]
+    both = np.column_stack([1.0 - p, p])
+    display = ReliabilityDisplay.from_predictions(names, both, n_bins=5, ax=ax)
+    np.testing.assert_array_equal(
+        display.line_.get_ydata(), reliability_curve(y, p, n_bins=5).observed
+    )
+    assert ax.get_xlabel() == "Mean predicted probability"
+
+
+def test_many_classes_from_an_estimator(ax):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.array(["ant", "bee", "cow"])[X[:, :3].argmax(axis=1)]
+    model = LogisticRegression().fit(X, y)
+    display = ReliabilityDisplay.from_estimator(model, X, y, n_bins=5, ax=ax)
+    P = model.predict_proba(X)
+    hits = model.predict(X) == y
+    curve = reliability_curve(hits, P.max(axis=1), n_bins=5)
+    np.testing.assert_array_equal(display.line_.get_ydata(), curve.observed)
+
+
+def test_the_worst_of_many_classes_are_drawn():
+    y, P, told = hundred_classes()
+    display = ClasswiseReliabilityDisplay.from_predictions(y, told, n_bins=5)
+    assert len(display.axes_) == 12
+    assert set(display.classes[:5]) == {95, 96, 97, 98, 99}
+    assert "12 of 100 classes" in display.figure_.get_suptitle()
+    few = ClasswiseReliabilityDisplay.from_predictions(y, told, most=3, n_bins=5)
+    assert few.classes == display.classes[:3]
+    with pytest.raises(ValueError, match="most=0 must be at least 1"):
+        ClasswiseReliabilityDisplay.from_predictions(y, told, most=0)
+    with pytest.raises(ValueError, match=r"y_true holds .*, which is none of the 100 classes"):
+        ReliabilityDisplay.from_predictions(y - 1, P, classes=np.arange(100))
+
+
+def test_distance_from_the_band():
+    inside = reliability_curve([0, 1] * 50, [0.5] * 100, n_bins=1)
+    assert outside_band(inside) == 0.0
+    far = reliability_curve([1] * 100, [0.5] * 100, n_bins=1)
+    assert outside_band(far) == pytest.approx(1.0 - far.upper[0])
+    assert worst_first([inside, far]) == [1, 0]
 
 
 def test_missing_matplotlib_is_explained(monkeypatch):

@@ -27,7 +27,13 @@ from angcal.displays import (
     ReliabilityDisplay,
     SmoothedLinkDisplay,
 )
-from angcal.metrics import expected_calibration_error, log_loss, reliability_curve
+from angcal.metrics import (
+    expected_calibration_error,
+    log_loss,
+    multiclass_log_loss,
+    reliability_curve,
+    top_label_ece,
+)
 from angcal.metrics.calibration import ece_and_error
 from angcal.metrics.scores import mean_and_error, row_losses
 from angcal.simulation import simulate
@@ -88,8 +94,24 @@ def test_angle_from_estimator_and_pipeline(tuned, data, ax):
     display = AngleDisplay.from_estimator(tuned, ax=ax)
     assert display.cosine == tuned.angle_.cosine
     assert display.interval == tuned.angle_.interval
+    assert not display.determined
+    low, high = display.degree_interval
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == [
+        "fitted weights",
+        f"true weights, 95 % interval, {low:.0f}° to {high:.0f}°",
+        f"posterior mean, {display.degrees:.0f}° (cosine {display.cosine:.2f})",
+    ]
     piped = make_pipeline(StandardScaler(), AngularCalibratedClassifier()).fit(data.X, data.y)
     assert AngleDisplay.from_estimator(piped, ax=ax).cosine == piped[-1].angle_.cosine
+
+
+def test_an_angle_that_is_given_is_an_arrow(data, ax):
+    given = AngularCalibratedClassifier(angle=0.5).fit(data.X, data.y)
+    display = AngleDisplay.from_estimator(given, ax=ax)
+    assert display.determined
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[1] == "true weights, about 60° (cosine 0.50) away"
 
 
 def test_angle_refuses_what_is_none(ax):
@@ -226,6 +248,24 @@ def test_comparison_from_estimators(data, ax):
     assert display.values["log-loss"][0] == pytest.approx(expected)
 
 
+def test_comparison_of_many_classes(ax):
+    y, P = three_classes()
+    classes = ["ant", "bee", "cow"]
+    display = ComparisonDisplay.from_predictions(
+        y, {"true": P, "flat": np.full_like(P, 1 / 3)}, classes=classes, n_draws=5, ax=ax
+    )
+    expected = multiclass_log_loss(y, P, classes=classes)
+    assert display.values["log-loss"] == pytest.approx([expected, np.log(3)])
+    assert display.values["ECE"][0] == pytest.approx(top_label_ece(y, P, classes=classes))
+    model = LogisticRegression().fit(P, y)
+    fitted = ComparisonDisplay.from_estimators({"model": model}, P, y, n_draws=2, ax=ax)
+    expected = multiclass_log_loss(y, model.predict_proba(P), classes=classes)
+    assert fitted.values["log-loss"][0] == pytest.approx(expected)
+    other = LogisticRegression().fit(P[y != "cow"], y[y != "cow"])
+    with pytest.raises(ValueError, match="b has other classes"):
+        ComparisonDisplay.from_estimators({"a": model, "b": other}, P, y, ax=ax)
+
+
 def test_comparison_names_bad_predictions(ax):
     with pytest.raises(ValueError, match=r"y_probs\['short'\] has 1 entries"):
         ComparisonDisplay.from_predictions([0, 1], {"short": [0.5]}, ax=ax)
@@ -307,9 +347,15 @@ def test_angle_matrix_text_contrasts_with_its_cell(ax):
     assert (strong, faint) == ("#fefefe", "#0d0d0d")
 
 
+def angles(cosine, half=0.1):
+    """An angle of several classes as a classifier has it."""
+    interval = np.clip(np.stack([cosine - half, cosine + half], axis=-1), -1.0, 1.0)
+    return SimpleNamespace(cosine=cosine, interval=interval, method="observable", confidence=0.95)
+
+
 def test_angle_matrix_from_estimator(data, ax):
     cosine = np.array([[0.8, 0.1, 0.0], [0.2, 0.7, 0.1], [0.0, 0.1, 0.6]])
-    angle = SimpleNamespace(cosine=cosine)
+    angle = angles(cosine)
     several = SimpleNamespace(angle_=angle, classes_=np.array(["a", "b", "c"]))
     display = AngleMatrixDisplay.from_estimator(several, ax=ax)
     np.testing.assert_array_equal(display.matrix, cosine)
@@ -317,6 +363,39 @@ def test_angle_matrix_from_estimator(data, ax):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Fitted weights", "True weights")
     with pytest.raises(TypeError, match=r"draw them with AngleMatrixDisplay"):
         AngleDisplay.from_estimator(several, ax=ax)
+
+
+def test_many_classes_are_drawn_one_by_one(ax):
+    K = 100
+    cosine = np.diag(np.linspace(0.3, 0.9, K)[::-1])
+    many = SimpleNamespace(angle_=angles(cosine), classes_=np.arange(K))
+    display = AngleMatrixDisplay.from_estimator(many, ax=ax)
+    assert display.mesh_ is None
+    drawn = display.lines_.lines[0].get_xdata()
+    assert len(drawn) == 30
+    assert np.all(np.diff(drawn) > 0)
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert (names[0], names[-1]) == ("99", "0")
+    assert [text.get_text() for text in ax.texts] == ["70 more"]
+    twenty = AngleMatrixDisplay(cosine[:20, :20], None, None).plot(Figure().subplots())
+    assert len(twenty.lines_.lines[0].get_xdata()) == 20
+
+
+def test_classes_that_share_an_angle_are_one_line_or_one_wedge(ax):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    y = np.array([f"class {k}" for k in range(20)])[(X[:, 0] > 0) * 10 + np.arange(400) % 10]
+    model = AngularLogisticRegressionCV(Cs=3).fit(X, y)
+    matrix = AngleMatrixDisplay.from_estimator(model, ax=ax)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["all 20 classes"]
+    assert ax.get_title() == "posterior means; labels leave the angles open"
+    one = AngleDisplay.from_estimator(model, ax=Figure().subplots())
+    assert not one.determined
+    assert one.cosine == pytest.approx(matrix.matrix[0, 0])
+    path = PenaltyPathDisplay.from_estimator(model)
+    assert [panel.get_ylabel() for panel in path.axes_] == ["Log-loss", "ECE"]
+    with pytest.raises(TypeError, match="20 classes have as many scores"):
+        SmoothedLinkDisplay.from_estimator(model, ax=ax)
 
 
 def test_angle_matrix_is_not_for_two_classes(tuned, ax):

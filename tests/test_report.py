@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -16,10 +17,18 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from angcal import report
+from angcal.metrics import expected_calibration_error, multiclass_log_loss, top_label_ece
 from angcal.penalty_path.choice import calibration_slope
 from angcal.report import examine, make_report, page, pictures, summary, verdict
-from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED
+from angcal.report.comparison import (
+    ANGCAL,
+    DEFAULT,
+    UNCALIBRATED,
+    fold_count,
+    penalties_in_folds,
+)
 from angcal.report.figures import diagnose
+from angcal.report.next_steps import next_steps
 from angcal.report.page import environment, facts
 from angcal.report.pictures import THEME
 from angcal.report.verdict import headline
@@ -28,6 +37,19 @@ from angcal.tables.errors import clean
 VOID = {"meta", "link", "br", "hr"}
 HOSTILE = "<script>alert(1)</script>"
 STYLE = Path(report.__file__).with_name("report.css").read_text(encoding="utf-8")
+SECTIONS = [
+    "Verdict",
+    "What to do next",
+    "Reliability",
+    "The classes",
+    "The angle",
+    "From score to probability",
+    "The penalty",
+    "Comparison",
+    "Diagnostics",
+    "Columns",
+    "How to cite",
+]
 NASTY = '"><img src=x onerror=alert(2)>&amp;$x$'
 
 
@@ -111,18 +133,7 @@ def test_verdict_comes_first(found, parsed):
 
 
 def test_sections_are_all_there(parsed):
-    sections = [text for level, text in parsed.headings if level == 2]
-    assert sections == [
-        "Verdict",
-        "Reliability",
-        "The angle",
-        "From score to probability",
-        "The penalty",
-        "Comparison",
-        "Diagnostics",
-        "Columns",
-        "How to cite",
-    ]
+    assert [text for level, text in parsed.headings if level == 2] == SECTIONS
 
 
 def test_headings_are_ordered_and_the_language_is_told(parsed):
@@ -167,14 +178,14 @@ def test_page_asks_nothing_of_the_network(parsed, html):
 
 
 def test_tables_have_captions_and_scopes(parsed):
-    assert len(parsed.named("table")) == len(parsed.named("caption")) == 1
+    assert len(parsed.named("table")) == len(parsed.named("caption")) == 3
     assert {cell["scope"] for cell in parsed.named("th")} == {"col", "row"}
 
 
 def test_figures_follow_the_theme(html):
     for picture in re.findall(r"<svg.*?</svg>", html, flags=re.S):
         fixed = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", picture))
-        assert fixed == set(), "a colour that does not change in the dark"
+        assert fixed == set(), "a color that does not change in the dark"
         assert "font-family" not in picture
     for variable in set(THEME.values()):
         assert STYLE.count(f"{variable}:") == 3, "light, dark and print"
@@ -261,11 +272,92 @@ def test_classes_in_figures_show_as_text(three):
     assert not parsed.named("b")
 
 
-def test_several_classes_are_drawn_with_and_without_calibration(three):
-    assert re.findall(r"One picture for each class: ([^<]*)\.<", page(three)) == [
-        ANGCAL,
-        UNCALIBRATED,
-    ]
+def test_several_classes_have_the_sections_of_two(three):
+    parsed = outline(page(three))
+    assert [text for level, text in parsed.headings if level == 2] == SECTIONS
+    assert len(parsed.named("svg")) == 9
+    assert len(parsed.ids) == len(set(parsed.ids))
+    text = "".join(parsed.words)
+    assert "Where the model gives its likeliest class 70%" in text
+    assert "Which map, and why" in text
+    assert "is not determined by labels alone" in text
+    for sentence in next_steps(three):
+        assert sentence in text
+
+
+def many_classes(K, per_class=8, d=12, seed=0):
+    """Findings on K classes; the last one is never told apart from the first."""
+    rng = np.random.default_rng(seed)
+    codes = np.tile(np.arange(K), per_class)
+    centers = 1.5 * rng.normal(size=(K, d))
+    centers[-1] = centers[0]
+    X = centers[codes] + rng.normal(size=(len(codes), d))
+    names = np.array([f"kind {k:03d}" for k in range(K)])
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(d)]), names[codes]
+
+
+@pytest.fixture(scope="module")
+def forty():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return examine(*many_classes(40), repeats=1)
+
+
+def test_many_classes_are_cut_and_the_rest_is_counted(forty):
+    parsed = outline(page(forty))
+    text = "".join(parsed.words)
+    assert [text for level, text in parsed.headings if level == 2] == SECTIONS
+    assert "The 6 of 40 classes whose calibrated probabilities are farthest" in text
+    assert "Of 40 classes these are the 20 whose calibrated probabilities err most." in text
+    assert "The other 20 have 8 rows each" in text
+    assert "kind 005 (2%) and 34 more" in text
+    assert "Collect more rows of kind 000, kind 001" in text
+    assert "and 34 more: with fewer than 10 rows" in text
+    assert len(forty.class_table.shown) == 20
+
+
+def test_class_figures_are_those_of_their_rows(forty):
+    figures = forty.figures
+    for k in (0, 17, 39):
+        one = forty.class_table.classes[k]
+        own = figures.codes == k
+        assert one.rows == own.sum() == 8
+        p = figures.calibrated[own]
+        assert one.found == np.mean(p.argmax(axis=1) == k)
+        assert one.calibrated_loss == pytest.approx(-np.log(p[:, k]).mean())
+        expected = expected_calibration_error(own, figures.plain[:, k])
+        assert one.plain_ece == pytest.approx(expected)
+    outside = [one.outside for one in forty.class_table.worst(40)]
+    assert outside == sorted(outside, reverse=True)
+    assert summary(forty)["by_class"]["kind 017"]["rows"] == 8
+
+
+def test_figures_of_many_classes_are_of_the_likeliest(forty):
+    plain = forty.figures.plain
+    assert forty.verdict.plain.ece == pytest.approx(top_label_ece(forty.codes, plain))
+    assert forty.verdict.plain.log_loss == pytest.approx(multiclass_log_loss(forty.codes, plain))
+    p = forty.comparison.probabilities[ANGCAL][0]
+    assert forty.comparison.values["ECE"][0] == pytest.approx(top_label_ece(forty.codes, p))
+    assert forty.comparison.names[3] == "temperature, leave-one-out"
+
+
+def test_training_sets_choose_among_penalties_about_the_chosen_one(forty):
+    path, few = forty.model.path_, penalties_in_folds(forty.model)
+    assert len(few) == 7
+    assert forty.model.C_ in few
+    assert set(few) <= set(path.C)
+
+
+def test_a_class_of_two_rows_costs_no_folds():
+    features, y = many_classes(5, per_class=10)
+    y[np.flatnonzero(y == "kind 004")[2:]] = "kind 003"
+    assert fold_count(y) == 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = examine(features, y, repeats=1)
+    assert told.comparison.folds == 5
+    assert told.comparison.has(ANGCAL, DEFAULT)
+    assert np.isfinite(told.comparison.probabilities[ANGCAL]).all()
 
 
 def test_template_escapes_by_default():
@@ -363,6 +455,22 @@ def test_headline_follows_the_leave_one_out_figures(found, gain, error, words):
     assert verdict(replace(found, verdict=changed))[0] == headline(changed)
 
 
+def test_next_steps_follow_the_verdict(found):
+    def steps(gain, **changes):
+        plain = replace(found.verdict.plain, log_loss=found.verdict.calibrated.log_loss + gain)
+        best = replace(found.verdict.plain_at_its_best, log_loss=9.0)
+        judged = replace(found.verdict, plain=plain, gain_error=0.0, plain_at_its_best=best)
+        return next_steps(replace(found, verdict=replace(judged, **changes)))
+
+    assert steps(0.1)[0].startswith("Use the calibrated probabilities: angcal fit")
+    assert steps(0.0)[0].startswith("Use either")
+    assert steps(-0.1)[0].startswith("Use the plain probabilities here: LogisticRegression(C=")
+    better = replace(found.verdict.plain_at_its_best, C=0.25, log_loss=0.0)
+    assert "LogisticRegression(C=0.25) as it is" in steps(0.1, plain_at_its_best=better)[0]
+    assert any("pass them with --pool" in step for step in steps(0.1))
+    assert "Look for columns that say more about outcome" in steps(0.1, angle=None)[0]
+
+
 def test_last_paragraph_follows_the_comparison(found):
     losses = found.comparison.losses.copy()
     index = [found.comparison.names.index(n) for n in (ANGCAL, UNCALIBRATED, DEFAULT)]
@@ -398,7 +506,7 @@ def test_refused_classes_degrade_to_a_sentence(monkeypatch):
     parsed = outline(page(told))
     assert "angcal could not calibrate this table." in "".join(parsed.words)
     assert "which <this> version does not take" in "".join(parsed.words)
-    assert len(parsed.named("svg")) == 4
+    assert len(parsed.named("svg")) == 2
     assert len(parsed.ids) == len(set(parsed.ids))
 
 
@@ -456,7 +564,8 @@ def test_summary_has_the_numbers(found):
 
 
 def test_summary_of_several_classes_has_their_price(three):
-    assert summary(three)["comparison"][0]["fits"] == "7 penalties × 5 folds + 1"
+    assert summary(three)["comparison"][0]["fits"] == "1 path of 7 penalties"
+    assert summary(three)["map"] == three.model.calibration_.method
 
 
 def test_pool_and_dropped_columns_are_told():

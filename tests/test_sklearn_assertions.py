@@ -55,7 +55,7 @@ EVERY = AROUND | {"path": AngularLogisticRegressionCV(Cs=np.logspace(-3, 1, 5))}
 # Platt's targets are fitted to small samples that are separated, as scikit-learn's always are.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore:The chosen C"),  # five of them are few
+    pytest.mark.filterwarnings("ignore::angcal.PenaltyWarning"),
 ]
 around = pytest.mark.parametrize("name", AROUND)
 every = pytest.mark.parametrize("name", EVERY)

@@ -74,13 +74,18 @@ def test_text_classes():
     assert set(fitted.model.predict(table())) <= {"no", "yes"}
 
 
+@pytest.mark.filterwarnings("ignore:Calibration does not pay here")
 def test_three_classes():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 3
-    shifts = np.eye(3)[y] @ rng.normal(size=(3, 5))
+    shifts = np.eye(3)[y] @ (0.7 * rng.normal(size=(3, 5)))
     frame = pd.DataFrame(rng.normal(size=(200, 5)) + shifts, columns=list("abcde"))
-    fitted = fit_table(frame, y)
+    fitted = fit_table(frame, y, Cs=5)
     assert fitted.classes.tolist() == [0, 1, 2]
+    X = preparation(frame).fit_transform(frame)
+    alone = AngularLogisticRegressionCV(Cs=5).fit(X, y)
+    assert fitted.classifier.C_ == alone.C_
+    np.testing.assert_array_equal(fitted.model.predict_proba(frame), alone.predict_proba(X))
     p = fitted.model.predict_proba(frame)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert np.mean(fitted.model.predict(frame) == y) > 0.6

@@ -73,7 +73,8 @@ def summarise(frames: Frames, settings: MulticlassSettings) -> str:
         *_simulated(made),
         *_seconds(fixed),
         remarks(settings),
-        "A method that needs folds has five, or as many as the rarest class has training rows.",
+        "Ranks are over the cells in which all methods of a table gave probabilities. A method "
+        "with folds has five, or as many as the rarest class has training rows.",
     ]
     return "\n\n".join(parts) + "\n"
 

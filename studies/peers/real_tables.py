@@ -141,10 +141,14 @@ def rank_table(
 
 
 def tests_of(found: Ranking) -> str:
-    """Friedman's and Nemenyi's in a sentence."""
+    """Friedman's and Nemenyi's in a sentence each."""
+    friedman = (
+        f" Friedman's test over datasets, in log-loss: χ² = {found.statistic:.1f}, p = "
+        f"{found.p_value:.2g}."
+    )
     return (
-        f"{found.n_cells} cells of {found.n_datasets} datasets. Friedman's test over datasets, in "
-        f"log-loss: χ² = {found.statistic:.1f}, p = {found.p_value:.2g}. Mean ranks further apart "
+        f"{found.n_cells} cells of {found.n_datasets} datasets."
+        f"{friedman if found.p_value == found.p_value else ''} Mean ranks further apart "
         f"than {found.critical_difference:.2f} differ at 5 % by Nemenyi's test, which allows for "
         f"all pairs at once; it does not tell {found.best} from: {listed(found.like_the_best)}."
     )
@@ -325,7 +329,7 @@ def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[Any, str, float, fl
     """(cell, best peer, own − peer, standard error) where the best other is clearly better."""
     means = cell_means(values)
     peers = [name for name in means if name not in OWN_NAMES]
-    best = means[peers].idxmin(axis=1)
+    best = means[peers].dropna(how="all").idxmin(axis=1)
     found = {peer: gaps(values, own, peer) for peer in best.unique()}
     lost = []
     for cell, peer in best.items():

@@ -144,6 +144,8 @@ def test_excess_and_lost_cells():
     lost = lost_cells(values, TUNED)
     assert [entry[:2] for entry in lost] == [(("a", 2.0), OTHER)]
     assert lost[0][2] == pytest.approx(0.1)
+    values.loc["a", OTHER] = np.nan  # no peer has a value in the cells of one dataset
+    assert lost_cells(values, TUNED) == []
 
 
 def test_pictures_show_datasets_that_have_every_size():

@@ -201,10 +201,11 @@ def test_a_download_beats_a_stand_in_of_the_same_place_and_says_what_it_is(tmp_p
 
 
 def test_what_is_available(tmp_path):
-    assert available() == ["digits", "breast_cancer"]
+    packaged = ["digits", "breast_cancer", "iris", "wine"]
+    assert available() == packaged
     dense(tmp_path, "madelon.npz", [-1, 1])
     dense(tmp_path / "cache", "mnist-openml-554.npz", [1, 2])
-    assert available(tmp_path) == ["madelon", "mnist", "digits", "breast_cancer"]
+    assert available(tmp_path) == ["madelon", "mnist", *packaged]
 
 
 @pytest.mark.parametrize(("name", "columns"), [("digits", 61), ("breast_cancer", 30)])
@@ -212,6 +213,14 @@ def test_packaged_datasets_need_no_file(name, columns):
     found = load(name, download=False)
     assert found.X.shape[1] == columns
     assert set(found.y) == {0, 1}
+
+
+@pytest.mark.parametrize(("name", "columns"), [("iris", 4), ("wine", 13)])
+def test_packaged_datasets_of_three_classes_have_no_task_of_two(name, columns):
+    found = load(name, download=False)
+    assert found.X.shape[1] == columns
+    assert set(found.labels) == {0, 1, 2}
+    assert found.y is None
 
 
 def test_the_cache_is_where_the_user_wants_it(tmp_path, monkeypatch):

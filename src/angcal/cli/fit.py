@@ -16,8 +16,8 @@ Fit a calibrated classifier to a table, and say how far its probabilities can be
 Numbers are standardized and missing ones filled in with the median; categories become one column
 for each level. Identifiers, dates, constants and the like are left out and named. A path of ridge
 penalties is fitted, the best one is chosen by leave-one-out log-loss, and its probabilities are
-calibrated by the angle between fitted and true weights. No labels are held out. With three or more
-classes the penalty is chosen by cross-validation.
+calibrated from the scores that each row would get had it been left out. No labels are held out.
+There may be two classes or any number more.
 
 Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
 """
@@ -33,7 +33,7 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal fit``."""
-    terminal.add_table_arguments(parser, seed_help="of random folds (default: 0)")
+    terminal.add_table_arguments(parser, seed_help="kept for scripts: nothing is drawn")
     parser.add_argument("--out", type=Path, help="file for the model, such as model.skops")
 
 
@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace) -> None:
         features, y, pool = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
         with terminal.threads(options.jobs):
-            fitted = fit_table(features, y, pool=pool, seed=options.seed)
+            fitted = fit_table(features, y, pool=pool)
         begin("saving")
         if options.out:
             _save(fitted, options)

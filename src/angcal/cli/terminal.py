@@ -54,7 +54,9 @@ def tell(message: str) -> None:
 
 def wrap(text: str, indent: str = "") -> str:
     """A paragraph broken at the width of all that is printed."""
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return textwrap.fill(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:

@@ -1,4 +1,4 @@
-"""The angle between fitted and true weights: drawn as an angle, or as a matrix of cosines."""
+"""The angle between fitted and true weights: an angle, a matrix of cosines, or class by class."""
 
 from __future__ import annotations
 
@@ -18,12 +18,50 @@ if TYPE_CHECKING:
 # The lower arrow is the wider one, so that both are seen where the angle is small.
 FITTED_ARROW: dict[str, Any] = {"color": STYLES[0][0], "lw": 4.5, "ls": "-"}
 TRUE_ARROW: dict[str, Any] = {"color": STYLES[1][0], "lw": 2.2, "ls": (0, (4, 1.2))}
+MEAN_LINE: dict[str, Any] = {"color": STYLES[1][0], "lw": 1.4, "ls": (0, (1, 1.5))}
 DARK_TEXT, LIGHT_TEXT = "#0d0d0d", "#fefefe"
+# A wider interval from labels alone leaves the angle undetermined, in degrees.
+WIDE_ANGLE = 30.0
+# Classes whose matrix can still be read, and class by class those that still can be told apart.
+MOST_CELLS, MOST_LINES = 12, 30
 
 
 def degrees_of(cosine: float) -> float:
     """θ = arccos(cosine) in degrees."""
     return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
+
+
+def is_determined(method: str, degree_interval: tuple[float, float]) -> bool:
+    """Whether an angle comes from more than labels, or its interval is narrow and excludes 0°.
+
+    Parameters
+    ----------
+    method : str
+        How it was found, ``angle_.method``.
+    degree_interval : (float, float)
+        In degrees, the smaller end first.
+    """
+    low, high = degree_interval
+    return method != "loo" or (low >= 1.0 and high - low <= WIDE_ANGLE)
+
+
+def degrees_between(cosines: Any) -> tuple[float, float]:
+    """The interval of θ in degrees: the larger the cosine, the smaller the angle."""
+    low, high = sorted(degrees_of(cosine) for cosine in cosines)
+    return low, high
+
+
+def shared_angle(angle: Any) -> tuple[float, tuple[float, float]] | None:
+    """(cosine, interval) where all classes of an AngleMatrix have one angle, as from labels alone.
+
+    None where they differ.
+    """
+    # Rounding may put a computed cosine a little outside [-1, 1].
+    cosines = np.clip(np.diagonal(angle.cosine), -1.0, 1.0)
+    ends = np.clip([np.diagonal(angle.interval[..., end]) for end in (0, 1)], -1.0, 1.0)
+    if np.ptp(cosines) > 1e-9 or np.ptp(ends, axis=1).max() > 1e-9:
+        return None
+    return float(cosines[0]), (float(ends[0, 0]), float(ends[1, 0]))
 
 
 def _written(cosine: float) -> str:
@@ -36,7 +74,8 @@ class AngleDisplay(Display):
     """θ = arccos(c) between the fitted weights and the true ones, with its interval as a wedge.
 
     The fitted weights are known and lie along the horizontal axis. The true ones are somewhere in
-    the wedge, with the interval's confidence.
+    the wedge, with the interval's confidence. Where labels alone do not determine the angle, the
+    wedge is all that is known; a thin line marks the posterior mean of c.
 
     Parameters
     ----------
@@ -46,15 +85,18 @@ class AngleDisplay(Display):
         Confidence interval of c; None draws no wedge.
     confidence : float, default=0.95
         Level of the interval.
+    determined : bool, default=True
+        Whether c is an estimate; otherwise it is no more than the mean of what labels leave open.
 
     Attributes
     ----------
     ax_, figure_, fitted_, true_, wedge_
-        The artists of the last `plot`; `wedge_` is None where there is no interval.
+        The artists of the last `plot`; `true_` is the line of the posterior mean where the angle
+        is not determined, and `wedge_` is None where there is no interval.
 
     See Also
     --------
-    AngleMatrixDisplay : For more than two classes.
+    AngleMatrixDisplay : For classes that each have their own angle.
 
     Examples
     --------
@@ -67,6 +109,7 @@ class AngleDisplay(Display):
     cosine: float
     interval: tuple[float, float] | None = None
     confidence: float = 0.95
+    determined: bool = True
     fitted_: Any = field(default=None, init=False, repr=False)
     true_: Any = field(default=None, init=False, repr=False)
     wedge_: Any = field(default=None, init=False, repr=False)
@@ -83,7 +126,7 @@ class AngleDisplay(Display):
         Parameters
         ----------
         estimator : object
-            The classifier, fitted on two classes.
+            The classifier. Three and more classes have one angle where labels are all there is.
         ax : Axes, optional
             Axes to draw on; a new figure if None.
         **plot_options : dict
@@ -96,11 +139,17 @@ class AngleDisplay(Display):
         """
         angle = fitted_part(estimator, "angle_", cls.__name__)
         if np.ndim(angle.cosine):
-            raise TypeError(
-                "There is more than one angle for three or more classes; draw them with "
-                "AngleMatrixDisplay.from_estimator."
-            )
-        return cls(angle.cosine, angle.interval, angle.confidence).plot(ax, **plot_options)
+            shared = shared_angle(angle)
+            if shared is None:
+                raise TypeError(
+                    "Each of these classes has its own angle; draw them with "
+                    "AngleMatrixDisplay.from_estimator."
+                )
+            cosine, interval = shared
+        else:
+            cosine, interval = angle.cosine, angle.interval
+        known = is_determined(angle.method, degrees_between(interval))
+        return cls(cosine, interval, angle.confidence, known).plot(ax, **plot_options)
 
     @property
     def degrees(self) -> float:
@@ -109,11 +158,8 @@ class AngleDisplay(Display):
 
     @property
     def degree_interval(self) -> tuple[float, float] | None:
-        """The interval of θ in degrees: the larger the cosine, the smaller the angle."""
-        if self.interval is None:
-            return None
-        low, high = sorted(degrees_of(cosine) for cosine in self.interval)
-        return low, high
+        """The interval of θ in degrees."""
+        return None if self.interval is None else degrees_between(self.interval)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw both directions, the wedge and a scale in degrees.
@@ -135,22 +181,28 @@ class AngleDisplay(Display):
         reach = 90 if widest <= 90.0 else 180
         ax = self._start(ax, (4.4, 4.8) if reach == 90 else (6.0, 4.2))
         _draw_scale(ax, reach)
-        away = f"{self.degrees:.0f}° (cosine {f'{self.cosine:.2f}'.replace('-', '−')})"
-        handles: list[Any] = [
-            Line2D([], [], **FITTED_ARROW, label="fitted weights"),
-            Line2D([], [], **TRUE_ARROW, label=f"true weights, about {away} away"),
-        ]
+        handles: list[Any] = [Line2D([], [], **FITTED_ARROW, label="fitted weights")]
         self.wedge_ = None
         if self.degree_interval is not None:
             low, high = self.degree_interval
-            look: dict[str, Any] = {"facecolor": TRUE_ARROW["color"], "alpha": 0.2, "linewidth": 0}
-            self.wedge_ = Wedge((0.0, 0.0), 1.0, low, high, **look)
+            shade = 0.2 if self.determined else 0.3
+            look: dict[str, Any] = {"facecolor": TRUE_ARROW["color"], "alpha": shade}
+            self.wedge_ = Wedge((0.0, 0.0), 1.0, low, high, linewidth=0, **look)
             level = f"{100 * self.confidence:g} % interval"
-            self.wedge_.set_label(f"{level}, {low:.0f}° to {high:.0f}°")
+            whose = level if self.determined else f"true weights, {level}"
+            self.wedge_.set_label(f"{whose}, {low:.0f}° to {high:.0f}°")
             ax.add_patch(self.wedge_)
             handles.append(self.wedge_)
+        away = f"{self.degrees:.0f}° (cosine {_written(self.cosine)})"
+        if self.determined:
+            self.true_ = _arrow(ax, self.degrees, TRUE_ARROW)
+            label = f"true weights, about {away} away"
+            handles.insert(1, Line2D([], [], **TRUE_ARROW, label=label))
+        else:
+            x, y = _direction(self.degrees)
+            (self.true_,) = ax.plot([0.0, x], [0.0, y], **MEAN_LINE, zorder=3)
+            handles.append(Line2D([], [], **MEAN_LINE, label=f"posterior mean, {away}"))
         self.fitted_ = _arrow(ax, 0.0, FITTED_ARROW)
-        self.true_ = _arrow(ax, self.degrees, TRUE_ARROW)
         ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), frameon=False)
         return self
 
@@ -185,21 +237,29 @@ def _arrow(ax: Axes, degrees: float, style: dict[str, Any]) -> Any:
 class AngleMatrixDisplay(Display):
     """cos θ_kj between true weight vector k and fitted weight vector j, for all pairs.
 
+    Of more than twelve classes it shows each class's own cosine θ_kk with its interval, the
+    smallest on top; classes that share one are one line.
+
     Parameters
     ----------
     matrix : array-like of shape (K, J)
         Cosines, in [−1, 1]; NaN where there is none.
     row_names, column_names : sequence, optional
         What rows and columns are called; their numbers if None.
+    interval : array-like of shape (K, J, 2), optional
+        Confidence intervals of the cosines, for classes that are drawn one by one.
+    determined : bool, default=True
+        Whether the cosines are estimates; otherwise a title calls them posterior means.
 
     Attributes
     ----------
-    ax_, figure_, mesh_, texts_, colorbar_
-        The artists of the last `plot`; `texts_` is empty and `colorbar_` None where not drawn.
+    ax_, figure_, mesh_, texts_, colorbar_, lines_
+        The artists of the last `plot`; `texts_` is empty and `mesh_`, `colorbar_` and `lines_` are
+        None where not drawn.
 
     See Also
     --------
-    AngleDisplay : For two classes.
+    AngleDisplay : For two classes, and for more that share one angle.
 
     Examples
     --------
@@ -212,9 +272,12 @@ class AngleMatrixDisplay(Display):
     matrix: Floats
     row_names: Sequence[Any] | None = None
     column_names: Sequence[Any] | None = None
+    interval: Floats | None = None
+    determined: bool = True
     mesh_: Any = field(default=None, init=False, repr=False)
     texts_: Any = field(default=None, init=False, repr=False)
     colorbar_: Any = field(default=None, init=False, repr=False)
+    lines_: Any = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.matrix = np.asarray(self.matrix, dtype=np.float64)
@@ -226,6 +289,13 @@ class AngleMatrixDisplay(Display):
         outside = self.matrix[np.abs(self.matrix) > 1.0 + 1e-6]
         if outside.size:
             raise ValueError(f"matrix holds {outside[0]:g}, but a cosine lies in [-1, 1].")
+        if self.interval is not None:
+            self.interval = np.asarray(self.interval, dtype=np.float64)
+            if self.interval.shape != (*self.matrix.shape, 2):
+                raise ValueError(
+                    f"interval has shape {self.interval.shape} but must be "
+                    f"{(*self.matrix.shape, 2)}: two ends of every cosine."
+                )
         given = (("row_names", self.row_names), ("column_names", self.column_names))
         for (name, names), count in zip(given, self.matrix.shape, strict=True):
             if names is not None and len(names) != count:
@@ -282,14 +352,17 @@ class AngleMatrixDisplay(Display):
         AngleMatrixDisplay
             The display, drawn.
         """
-        matrix = np.asarray(fitted_part(estimator, "angle_", cls.__name__).cosine, dtype=np.float64)
+        angle = fitted_part(estimator, "angle_", cls.__name__)
+        matrix = np.asarray(angle.cosine, dtype=np.float64)
         if matrix.ndim != 2:
             raise TypeError(
                 "The angle of two classes is one number; draw it with AngleDisplay.from_estimator."
             )
         classes = list(fitted_part(estimator, "classes_", cls.__name__))
         columns = classes if matrix.shape[1] == len(classes) else None
-        return cls.from_matrix(matrix, classes, columns, ax=ax, **plot_options)
+        shared = shared_angle(angle) if matrix.shape[0] == matrix.shape[1] else None
+        known = shared is None or is_determined(angle.method, degrees_between(shared[1]))
+        return cls(matrix, classes, columns, angle.interval, known).plot(ax, **plot_options)
 
     def plot(
         self,
@@ -299,7 +372,7 @@ class AngleMatrixDisplay(Display):
         annotate: bool = True,
         colorbar: bool = True,
     ) -> Self:
-        """Draw the matrix, its first row on top.
+        """Draw the matrix, its first row on top, or many classes one by one.
 
         Parameters
         ----------
@@ -318,7 +391,12 @@ class AngleMatrixDisplay(Display):
             The display itself.
         """
         rows, columns = self.matrix.shape
+        self.mesh_ = self.colorbar_ = self.lines_ = None
+        self.texts_ = []
+        if rows == columns > MOST_CELLS:
+            return self._plot_classes(ax)
         ax = self._start(ax, (2.4 + 0.6 * columns, 1.4 + 0.6 * rows))
+        self._say_whether_determined(ax)
         ax.set_facecolor("#bdbdbd")  # shows where there is no cosine
         across, down = np.arange(columns + 1), np.arange(rows + 1)
         known = np.ma.masked_invalid(self.matrix)
@@ -330,11 +408,59 @@ class AngleMatrixDisplay(Display):
         # Names are data: their dollar signs are no mathematics.
         ax.set_xticklabels(_names(self.column_names, columns), parse_math=False)
         ax.set_yticklabels(_names(self.row_names, rows), parse_math=False)
-        self.texts_ = self._write_cosines(ax) if annotate else []
-        self.colorbar_ = None
+        if annotate:
+            self.texts_ = self._write_cosines(ax)
         if colorbar:
             self.colorbar_ = ax.figure.colorbar(self.mesh_, ax=ax, label="cosine", shrink=0.85)
         return self
+
+    def _plot_classes(self, ax: Axes | None) -> Self:
+        """Every class's own cosine with its interval, from the smallest down."""
+        shown, left_out = self._lines()
+        ax = self._start(ax, (5.4, 1.2 + 0.24 * len(shown)))
+        color, marker, _ = STYLES[0]
+        look: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "ls": "", "capsize": 2}
+        cosines = np.array([cosine for _, cosine, _ in shown])
+        ends = np.array([ends for _, _, ends in shown])
+        reach = np.maximum(np.abs(ends.T - cosines), 0.0)
+        places = np.arange(len(shown))
+        self.lines_ = ax.errorbar(cosines, places, xerr=reach, **look)
+        ax.set_yticks(places)
+        ax.set_yticklabels([name for name, _, _ in shown], parse_math=False)
+        ax.set(xlim=(min(0.0, float(np.nanmin(ends))) - 0.02, 1.02), ylim=(len(shown) - 0.5, -0.5))
+        ax.set_xlabel("Cosine between a class's fitted and true weights")
+        ax.grid(axis="y", color="0.5", alpha=0.25, lw=0.8)
+        self._say_whether_determined(ax)
+        if left_out:
+            middle = len(shown) // 2 - 0.5
+            ax.axhline(middle, color=FAINT, lw=1, ls=(0, (2, 2)))
+            beside = ax.get_yaxis_transform()
+            ax.text(1.01, middle, f"{left_out} more", transform=beside, va="center", size="small")
+        return self
+
+    def _say_whether_determined(self, ax: Axes) -> None:
+        if not self.determined:
+            ax.set_title("posterior means; labels leave the angles open", fontsize="small")
+
+    def _lines(self) -> tuple[list[tuple[str, float, Any]], int]:
+        """(name, cosine, ends of its interval) of each line, and how many are left out."""
+        cosines = np.diagonal(self.matrix)
+        ends = np.stack([cosines, cosines], axis=1)
+        if self.interval is not None:
+            ends = np.stack([np.diagonal(self.interval[..., end]) for end in (0, 1)], axis=1)
+        groups: dict[Any, list[int]] = {}
+        for k, values in enumerate(np.round(np.column_stack([cosines, ends]), 9).tolist()):
+            groups.setdefault(tuple(values), []).append(k)
+        names = _names(self.row_names, len(cosines))
+        lines = [
+            (_group_name([names[k] for k in group], len(names)), cosines[group[0]], ends[group[0]])
+            for group in groups.values()
+        ]
+        lines.sort(key=lambda line: line[1])
+        if len(lines) <= MOST_LINES:
+            return lines, 0
+        half = MOST_LINES // 2
+        return lines[:half] + lines[-half:], len(lines) - 2 * half
 
     def _write_cosines(self, ax: Axes) -> list[Any]:
         texts = []
@@ -350,6 +476,15 @@ class AngleMatrixDisplay(Display):
 
 def _names(names: Sequence[Any] | None, count: int) -> list[str]:
     return [str(name) for name in (range(count) if names is None else names)]
+
+
+def _group_name(names: list[str], total: int) -> str:
+    """What a line of classes with one cosine is called."""
+    if len(names) == 1:
+        return names[0]
+    return (
+        f"all {total} classes" if len(names) == total else f"{names[0]} and {len(names) - 1} more"
+    )
 
 
 def _readable_on(rgba: Any) -> str:

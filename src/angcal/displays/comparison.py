@@ -11,9 +11,16 @@ from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
 from angcal.displays.style import STYLES, PanelDisplay
-from angcal.metrics import as_labels, as_probabilities, as_weights
+from angcal.metrics import (
+    as_class_codes,
+    as_labels,
+    as_probabilities,
+    as_probability_matrix,
+    as_weights,
+)
 from angcal.metrics.calibration import ece_and_error
 from angcal.metrics.scores import mean_and_error, row_losses
+from angcal.metrics.validation import Classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,6 +68,7 @@ class ComparisonDisplay(PanelDisplay):
         *,
         n_bins: int = 15,
         sample_weight: ArrayLike | None = None,
+        classes: Classes = None,
         n_draws: int = 100,
         random_state: Any = 0,
         ax: Axes | Iterable[Axes] | None = None,
@@ -71,11 +79,14 @@ class ComparisonDisplay(PanelDisplay):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Labels 0/1.
-        y_probs : mapping from str to array-like of shape (n,)
-            Name of each method to its predicted P(y = 1).
+            Labels 0/1, or of any classes.
+        y_probs : mapping from str to array-like
+            Name of each method to its predicted P(y = 1), of shape (n,), or to the probabilities
+            of all classes, (n, K). The ECE of three and more is that of the likeliest class.
         n_bins, sample_weight : optional
             As in `expected_calibration_error`.
+        classes : sequence, optional
+            The label of each of K columns; 0, …, K − 1 if None.
         n_draws, random_state : int
             Bootstrap draws for the standard error of the ECE. That of the log-loss comes from the
             rows' own losses.
@@ -91,18 +102,18 @@ class ComparisonDisplay(PanelDisplay):
         """
         if not y_probs:
             raise ValueError("y_probs is empty; pass at least one method's probabilities.")
-        labels = as_labels(y_true, "y_true")
-        weights = as_weights(sample_weight, labels.size)
+        n = np.shape(y_true)[0]
+        weights = as_weights(sample_weight, n)
         draws: dict[str, Any] = {"n_bins": n_bins, "n_draws": n_draws, "random_state": random_state}
         losses, eces = [], []
         for name, y_prob in y_probs.items():
-            p = as_probabilities(y_prob, f"y_probs[{name!r}]")
-            if p.size != labels.size:
+            if len(np.asarray(y_prob)) != n:
                 raise ValueError(
-                    f"y_probs[{name!r}] has {p.size} entries but y_true has {labels.size}; pass "
-                    "one per row."
+                    f"y_probs[{name!r}] has {len(np.asarray(y_prob))} entries but y_true has {n}; "
+                    "pass one per row."
                 )
-            losses.append(mean_and_error(row_losses(labels, p), weights))
+            labels, p, rows = _judged(y_true, y_prob, classes, f"y_probs[{name!r}]")
+            losses.append(mean_and_error(rows, weights))
             eces.append(ece_and_error([(labels, p)], weights, **draws))
         (loss, loss_error), (ece, ece_error) = np.array(losses).T, np.array(eces).T
         values = {"log-loss": loss, "ECE": ece}
@@ -113,12 +124,12 @@ class ComparisonDisplay(PanelDisplay):
     def from_estimators(
         cls, estimators: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any
     ) -> Self:
-        """Draw fitted binary classifiers by their ``predict_proba`` on (X, y).
+        """Draw fitted classifiers by their ``predict_proba`` on (X, y).
 
         Parameters
         ----------
         estimators : mapping from str to object
-            Name of each method to its fitted classifier.
+            Name of each method to its fitted classifier; all of the same classes.
         X, y : array-like
             Rows and labels.
         **options : dict
@@ -129,19 +140,17 @@ class ComparisonDisplay(PanelDisplay):
         ComparisonDisplay
             The display, drawn.
         """
-        y_probs, positive = {}, None
+        y_probs, shared = {}, None
         for name, estimator in estimators.items():
             classes = np.asarray(estimator.classes_)
-            if classes.size != 2:
-                raise ValueError(f"{name} has {classes.size} classes; this comparison needs 2.")
-            if positive is not None and classes[1] != positive:
+            if shared is not None and not np.array_equal(classes, shared):
                 raise ValueError(
-                    f"{name} has the positive class {classes[1]!r} and others have {positive!r}; "
-                    "fit all of them on the same labels."
+                    f"{name} has other classes than the methods before it; fit all of them on the "
+                    "same labels."
                 )
-            positive = classes[1]
-            y_probs[name] = estimator.predict_proba(X)[:, 1]
-        return cls.from_predictions(np.asarray(y) == positive, y_probs, **options)
+            shared = classes
+            y_probs[name] = estimator.predict_proba(X)
+        return cls.from_predictions(y, y_probs, classes=shared, **options)
 
     def plot(self, ax: Axes | Iterable[Axes] | None = None) -> Self:
         """Draw one panel per metric, all with the same methods in the same rows.
@@ -173,3 +182,18 @@ class ComparisonDisplay(PanelDisplay):
             panel.grid(axis="y", color="0.5", alpha=0.25, lw=0.8)
             panel.set_axisbelow(True)
         return self
+
+
+def _judged(
+    y_true: ArrayLike, y_prob: ArrayLike, classes: Classes, name: str
+) -> tuple[Any, Floats, Floats]:
+    """(labels 0/1, the probabilities that the ECE is of, the log-loss of every row)."""
+    if np.ndim(y_prob) != 2:
+        labels, p = as_labels(y_true, "y_true"), as_probabilities(y_prob, name)
+        return labels, p, row_losses(labels, p)
+    P = as_probability_matrix(y_prob, name)
+    codes = as_class_codes(y_true, P.shape[1], classes)
+    losses = row_losses(np.ones(len(P)), P[np.arange(len(P)), codes])
+    if P.shape[1] == 2:
+        return codes, P[:, 1], losses
+    return P.argmax(axis=1) == codes, P.max(axis=1), losses

@@ -83,7 +83,7 @@ class SmoothedLinkDisplay(Display):
         Parameters
         ----------
         estimator : object
-            A fitted binary calibrator of angcal, or a Pipeline that ends in one.
+            A fitted calibrator of two classes, or a Pipeline that ends in one.
         scores : array-like, optional
             Raw scores ŵᵀx + b̂; the leave-one-out scores of the training rows if None.
         ax : Axes, optional
@@ -97,6 +97,12 @@ class SmoothedLinkDisplay(Display):
             The display, drawn.
         """
         curve = fitted_part(estimator, "curve_", cls.__name__)
+        count = len(fitted_part(estimator, "classes_", cls.__name__))
+        if count > 2:
+            raise TypeError(
+                f"{count} classes have as many scores, and no one curve; compare plain_loo_proba_ "
+                "with loo_proba_, or draw both with ReliabilityDisplay.from_predictions."
+            )
         if scores is None:
             scores = fitted_part(estimator, "observables_", cls.__name__).calibration_scores
         values = as_vector(scores, "scores")
@@ -145,6 +151,8 @@ class SmoothedLinkDisplay(Display):
 @dataclass
 class PenaltyPathDisplay(PanelDisplay):
     """Leave-one-out log-loss, ECE and cosine against C, the inverse strength of the penalty.
+
+    For three and more classes the ECE is that of the likeliest class, and there is no cosine.
 
     Parameters
     ----------
@@ -201,7 +209,7 @@ class PenaltyPathDisplay(PanelDisplay):
         self,
         ax: Axes | Iterable[Axes] | None = None,
         *,
-        show: Sequence[str] = ("log_loss", "ece", "cosine"),
+        show: Sequence[str] | None = None,
     ) -> Self:
         """Draw one panel below the other; a vertical line marks the chosen penalty.
 
@@ -209,8 +217,8 @@ class PenaltyPathDisplay(PanelDisplay):
         ----------
         ax : Axes or iterable of Axes, optional
             One axes, which is divided; one axes per panel; or None for a new figure.
-        show : sequence of str
-            Which panels, of "log_loss", "ece" and "cosine".
+        show : sequence of str, optional
+            Which panels, of "log_loss", "ece" and "cosine"; by default all that the path has.
 
         Returns
         -------
@@ -222,6 +230,9 @@ class PenaltyPathDisplay(PanelDisplay):
             "ece": ("ECE", self._draw_ece),
             "cosine": ("Cosine of the angle", self._draw_cosine),
         }
+        if show is None:
+            has_cosine = bool(np.isfinite(self.path.cosine).any())
+            show = [name for name in kinds if has_cosine or name != "cosine"]
         if not show or not set(show) <= set(kinds):
             raise ValueError(f"show={list(show)!r} must name some of {', '.join(kinds)}.")
         count = len(show)

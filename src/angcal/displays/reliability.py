@@ -1,4 +1,4 @@
-"""Reliability diagrams: one curve for two classes, one small diagram for each class of more."""
+"""Reliability diagrams: one curve for two classes; for more, the likeliest class and each class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
 from angcal.displays.style import FAINT, STYLES, Display, PanelDisplay, histogram_below
-from angcal.metrics import ReliabilityCurve, Strategy, as_vector, reliability_curve
+from angcal.metrics import (
+    ReliabilityCurve,
+    Strategy,
+    as_vector,
+    classwise_reliability,
+    reliability_curve,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +25,12 @@ if TYPE_CHECKING:
 # Artists carry these ids so that a second curve on the same axes finds what the first one drew.
 CURVE_ID = "angcal-reliability-curve"
 DIAGONAL_ID = "angcal-reliability-diagonal"
+AXIS_NAMES = {
+    False: ("Mean predicted probability", "Observed frequency"),
+    True: ("Mean probability of the likeliest class", "Share of rows where it is right"),
+}
+MOST_PANELS = 12
+"""Small diagrams that still can be read side by side."""
 
 
 def _probabilities(estimator: Any, X: Any) -> Any:
@@ -32,7 +44,9 @@ class ReliabilityDisplay(Display):
     """Observed frequency ȳ_b against mean prediction p̄_b, on the square [0, 1]².
 
     A calibrated predictor follows the diagonal, and stays inside the shaded consistency band of
-    each bin with the curve's confidence. Build one with `from_predictions` or `from_estimator`.
+    each bin with the curve's confidence. Three and more classes have one such curve as well: how
+    often the likeliest class is right, against the probability that it was given. Build one with
+    `from_predictions` or `from_estimator`.
 
     Parameters
     ----------
@@ -42,6 +56,8 @@ class ReliabilityDisplay(Display):
         Legend entry.
     y_prob, sample_weight : ndarray of shape (n,), optional
         Predictions and weights for the histogram.
+    of_likeliest : bool, default=False
+        Whether predictions are those of each row's likeliest class, which the axes then say.
 
     Attributes
     ----------
@@ -50,7 +66,7 @@ class ReliabilityDisplay(Display):
 
     See Also
     --------
-    ClasswiseReliabilityDisplay : For more than two classes.
+    ClasswiseReliabilityDisplay : Each class of more than two by itself.
 
     Examples
     --------
@@ -66,6 +82,7 @@ class ReliabilityDisplay(Display):
     name: str | None = None
     y_prob: Floats | None = None
     sample_weight: Floats | None = None
+    of_likeliest: bool = False
     line_: Any = field(default=None, init=False, repr=False)
     band_: Any = field(default=None, init=False, repr=False)
     histogram_ax_: Any = field(default=None, init=False, repr=False)
@@ -76,6 +93,7 @@ class ReliabilityDisplay(Display):
         y_true: ArrayLike,
         y_prob: ArrayLike,
         *,
+        classes: Sequence[Any] | None = None,
         n_bins: int = 15,
         strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
@@ -84,12 +102,16 @@ class ReliabilityDisplay(Display):
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the `reliability_curve` of labels 0/1 and predicted P(y = 1).
+        """Draw the `reliability_curve` of labels and their predicted probabilities.
 
         Parameters
         ----------
-        y_true, y_prob : array-like of shape (n,)
-            Labels 0/1 and predicted P(y = 1).
+        y_true, y_prob : array-like
+            Labels 0/1 and predicted P(y = 1), of shape (n,); or any labels and (n, K)
+            probabilities of the classes. Of two columns the second is drawn, of more the
+            largest in each row.
+        classes : sequence, optional
+            The label of each column; the sorted labels of `y_true` if None.
         n_bins, strategy, sample_weight, confidence : optional
             As in `reliability_curve`.
         name : str, optional
@@ -105,28 +127,30 @@ class ReliabilityDisplay(Display):
             The display, drawn.
         """
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight")
+        labels, p, of_likeliest = _one_column(y_true, y_prob, classes)
         curve = reliability_curve(
-            y_true,
-            y_prob,
+            labels,
+            p,
             n_bins=n_bins,
             strategy=strategy,
             sample_weight=weight,
             confidence=confidence,
         )
-        return cls(curve, name, as_vector(y_prob, "y_prob"), weight).plot(ax, **plot_options)
+        display = cls(curve, name, as_vector(p, "y_prob"), weight, of_likeliest)
+        return display.plot(ax, **plot_options)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any
     ) -> Self:
-        """Draw the curve of a fitted binary classifier's ``predict_proba`` on (X, y).
+        """Draw the curve of a fitted classifier's ``predict_proba`` on (X, y).
 
         Parameters
         ----------
         estimator : object
-            A fitted classifier of two classes.
+            A fitted classifier of any number of classes.
         X, y : array-like
-            Rows, and labels that are compared with ``estimator.classes_[1]``.
+            Rows and labels.
         name : str, optional
             Legend entry; the estimator's class by default.
         **options : dict
@@ -137,20 +161,9 @@ class ReliabilityDisplay(Display):
         ReliabilityDisplay
             The display, drawn.
         """
-        label = type(estimator).__name__
-        y_prob = _probabilities(estimator, X)
-        classes, labels = np.asarray(estimator.classes_), np.asarray(y)
-        if classes.size != 2:
-            raise ValueError(
-                f"{label} has {classes.size} classes; a reliability diagram needs 2. "
-                "Draw each class with ClasswiseReliabilityDisplay.from_estimator."
-            )
-        unknown = labels[~np.isin(labels, classes)]
-        if unknown.size:
-            raise ValueError(f"y holds {unknown[0]!r}, which is not in classes_={classes!r}.")
-        return cls.from_predictions(
-            labels == classes[1], y_prob[:, 1], name=label if name is None else name, **options
-        )
+        P = _probabilities(estimator, X)
+        label = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, P, classes=estimator.classes_, name=label, **options)
 
     def plot(
         self,
@@ -182,7 +195,7 @@ class ReliabilityDisplay(Display):
             The display itself.
         """
         ax = self._start(ax, (5.0, 6.3 if histogram else 5.0))
-        _draw_frame(ax)
+        _draw_frame(ax, self.of_likeliest)
         earlier = sum(line.get_gid() == CURVE_ID for line in ax.lines)
         color, marker, dash = STYLES[earlier % len(STYLES)]
         style = {"color": color, "marker": marker, "linestyle": dash, "markersize": 5.5}
@@ -203,7 +216,7 @@ class ReliabilityDisplay(Display):
             self.band_ = ax.fill_between(curve.mean_predicted, curve.lower, curve.upper, **look)
         if histogram:
             self.histogram_ax_ = self._draw_histogram(ax, shade, dash)
-        ax.legend(loc="upper left", frameon=False)
+        ax.legend(loc="best", frameon=False)
         return self
 
     def _draw_histogram(self, ax: Axes, color: Any, dash: Any) -> Any:
@@ -216,13 +229,13 @@ class ReliabilityDisplay(Display):
         return histogram_below(ax, self.y_prob, weight / weight.sum(), 25, (0.0, 1.0), **look)
 
 
-def _draw_frame(ax: Axes) -> None:
+def _draw_frame(ax: Axes, of_likeliest: bool) -> None:
     """The diagonal of a calibrated predictor, unless an earlier curve drew it."""
     if any(line.get_gid() == DIAGONAL_ID for line in ax.lines):
         return
     ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=DIAGONAL_ID, label="calibrated", zorder=1)
-    ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="Observed frequency")
-    ax.set(xlabel="Mean predicted probability")
+    across, up = AXIS_NAMES[of_likeliest]
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=across, ylabel=up)
     ax.set_aspect("equal", adjustable="box")
 
 
@@ -244,13 +257,53 @@ def _by_class(
         )
     unknown = labels[~np.isin(labels, names)]
     if unknown.size:
-        raise ValueError(f"y_true holds {unknown[0]!r}, which is none of classes={names.tolist()}.")
+        known = f"classes={names.tolist()}" if len(names) <= 10 else f"the {len(names)} classes"
+        raise ValueError(f"y_true holds {unknown[0]!r}, which is none of {known}.")
     return labels, P, names
+
+
+def _one_column(
+    y_true: ArrayLike, y_prob: ArrayLike, classes: Sequence[Any] | None
+) -> tuple[Any, Any, bool]:
+    """(labels 0/1, their probabilities, whether these are of the likeliest of more classes)."""
+    if np.ndim(y_prob) != 2:
+        return y_true, y_prob, False
+    labels, P, names = _by_class(y_true, y_prob, classes)
+    if len(names) == 2:
+        return labels == names[1], P[:, 1], False
+    return names[P.argmax(axis=1)] == labels, P.max(axis=1), True
+
+
+def outside_band(curve: ReliabilityCurve) -> float:
+    """Σ_b (W_b/W)·(distance of ȳ_b from its band): how far off beyond chance.
+
+    Examples
+    --------
+    >>> outside_band(reliability_curve([0] * 50, [0.5] * 50, n_bins=1)).__round__(2)
+    0.36
+    """
+    away = np.maximum(curve.lower - curve.observed, curve.observed - curve.upper)
+    return float(curve.weight / curve.weight.sum() @ np.maximum(away, 0.0))
+
+
+def worst_first(curves: Sequence[ReliabilityCurve]) -> list[int]:
+    """Places of the curves, those first that lie farthest outside their bands.
+
+    Of those that stay inside, the ones first that are farthest from the diagonal.
+    """
+    gaps = [
+        float(curve.weight / curve.weight.sum() @ np.abs(curve.observed - curve.mean_predicted))
+        for curve in curves
+    ]
+    keys = [(-outside_band(curve), -gap) for curve, gap in zip(curves, gaps, strict=True)]
+    return sorted(range(len(curves)), key=lambda k: keys[k])
 
 
 @dataclass
 class ClasswiseReliabilityDisplay(PanelDisplay):
     """For every class k: the frequency of y = k against the mean predicted P(y = k).
+
+    Of more than twelve classes only those are drawn that lie farthest outside their bands.
 
     Parameters
     ----------
@@ -258,6 +311,8 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         One per class.
     classes : sequence
         What the classes are called.
+    n_classes : int, optional
+        How many classes there are, if more than are drawn.
 
     Attributes
     ----------
@@ -266,7 +321,7 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
 
     See Also
     --------
-    ReliabilityDisplay : For two classes.
+    ReliabilityDisplay : One curve for any number of classes.
 
     Examples
     --------
@@ -282,6 +337,7 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
 
     displays: Sequence[ReliabilityDisplay]
     classes: Sequence[Any]
+    n_classes: int | None = None
 
     @classmethod
     def from_predictions(
@@ -294,6 +350,7 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
         confidence: float = 0.95,
+        most: int = MOST_PANELS,
         ax: Axes | Iterable[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
@@ -307,6 +364,9 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
             The label of each column; the sorted labels of `y_true` if None.
         n_bins, strategy, sample_weight, confidence : optional
             As in `reliability_curve`, for each class by itself.
+        most : int, default=12
+            Classes that are drawn. Of more, those that lie farthest outside their bands, the worst
+            first.
         ax : Axes or iterable of Axes, optional
             One axes, which is divided; one axes per class; or None for a new figure.
         **plot_options : dict
@@ -317,18 +377,25 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         ClasswiseReliabilityDisplay
             The display, drawn.
         """
+        if most < 1:
+            raise ValueError(f"most={most!r} must be at least 1: it counts the classes drawn.")
         labels, P, names = _by_class(y_true, y_prob, classes)
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight")
-        options: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "confidence": confidence}
+        curves = classwise_reliability(
+            labels,
+            P,
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence=confidence,
+            classes=names,
+            sample_weight=weight,
+        )
+        shown = worst_first(curves)[:most] if len(names) > most else range(len(names))
         displays = [
-            ReliabilityDisplay(
-                reliability_curve(labels == name, p, sample_weight=weight, **options),
-                y_prob=p,
-                sample_weight=weight,
-            )
-            for name, p in zip(names, P.T, strict=True)
+            ReliabilityDisplay(curves[k], y_prob=P[:, k], sample_weight=weight) for k in shown
         ]
-        return cls(displays, names.tolist()).plot(ax, **plot_options)
+        display = cls(displays, names[list(shown)].tolist(), len(names))
+        return display.plot(ax, **plot_options)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, **options: Any) -> Self:
@@ -394,4 +461,9 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
             if index + columns < count:
                 (display.histogram_ax_ or panel).set_xlabel("")
             panel.set(xticks=(0.0, 0.5, 1.0), yticks=(0.0, 0.5, 1.0))
+        if ax is None and self.n_classes is not None and self.n_classes > count:
+            self.figure_.suptitle(
+                f"The {count} of {self.n_classes} classes that are farthest outside their bands",
+                fontsize="medium",
+            )
         return self

@@ -46,7 +46,8 @@ def states_for_files(keep_observables: bool) -> Iterator[None]:
         _LEFT_OUT_OF_STATES.reset(token)
 
 
-LOWEST_LOG = float(np.log(np.finfo(np.float64).tiny))
+LEAST_LOG = -700.0
+"""Log-probability that stands for that of 0."""
 
 
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
@@ -134,7 +135,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """Calibrated log-odds log P₁ − log P₀ for two classes, log P of each class for more.
 
         `predict` takes the second of two classes where it is above 0, and the largest of more. A
-        probability of 0 counts as 2e-308: scikit-learn's metrics refuse infinite decisions.
+        probability of 0 counts as e⁻⁷⁰⁰: scikit-learn's metrics refuse infinite decisions.
 
         Parameters
         ----------
@@ -147,8 +148,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             One column for each class where there are more than two.
         """
         logs = self.predict_log_proba(X)
-        if not on_device(X):
-            logs = np.maximum(logs, LOWEST_LOG)
+        # Isotonic curves may give 0; a score has to be a number.
+        logs = namespace_of(logs).clip(logs, LEAST_LOG, 0.0)
         return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:

@@ -12,23 +12,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats
-from angcal.baselines import PlattScaling
+from angcal.baselines import PlattScaling, SoftmaxTemperature
 from angcal.estimators import ScoreCalibratedClassifier
 from angcal.metrics import expected_calibration_error
 from angcal.metrics.calibration import ece_and_error
-from angcal.metrics.scores import mean_and_error
-from angcal.report.figures import both_classes, row_losses
+from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
+from angcal.report.figures import both_classes, judged, row_losses
 from angcal.tables import fit_table, preparation
-from angcal.tables.fitting import MOST_FOLDS, STRENGTHS
 
 N_FOLDS, HOLDOUT_SIZE, PENALTIES = 5, 0.3, 20
+# Paths of three and more classes take long: in folds, penalties about the one chosen for all rows.
+PENALTIES_IN_FOLDS = 7
 
 ANGCAL, UNCALIBRATED, DEFAULT = "angcal", "uncalibrated, same C", "uncalibrated, C = 1"
 METRICS = ("log-loss", "Brier", "ECE")
@@ -61,8 +62,7 @@ class Fold:
     @property
     def C(self) -> float:
         """The penalty that angcal chose on the training rows, 1 without it."""
-        chosen = getattr(getattr(self.head, "estimator_", None), "C", 1.0)
-        return float(getattr(self.head, "C_", chosen))
+        return float(getattr(self.head, "C_", 1.0))
 
     @property
     def head(self) -> Any:
@@ -71,8 +71,9 @@ class Fold:
 
     @property
     def test_scores(self) -> Floats:
-        """ŵᵀx + b̂ of the test rows, for two classes."""
-        return np.asarray(self.test @ self.head.coef_[0]) + float(self.head.intercept_[0])
+        """ŵᵀx + b̂ of the test rows, (m,) for two classes and (m, K) for more."""
+        scores = np.asarray(self.test @ self.head.coef_.T) + self.head.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def logistic(self, C: float | None = None) -> LogisticRegression:
         """The unfitted linear model, with angcal's penalty by default."""
@@ -91,7 +92,7 @@ class Method:
     ----------
     name : str
     fits, fits_multiclass : str
-        Fits of the linear model for two classes, and for more; empty where it takes only two.
+        Fits of the linear model for two classes, and for more; empty where it is not for these.
     labels : str
         Share of the training labels that each fit sees.
     predict : callable
@@ -109,15 +110,19 @@ class Method:
 
 
 def _uncalibrated(fold: Fold) -> Floats:
-    if np.shape(getattr(fold.head, "coef_", ()))[:1] == (1,):
-        return both_classes(expit(fold.test_scores))
-    return fold.predict(fold.logistic())
+    scores = fold.test_scores
+    return both_classes(expit(scores)) if scores.ndim == 1 else softmax(scores, axis=1)
 
 
 def _platt_loo(fold: Fold) -> Floats:
     curve = PlattScaling(smoothed_targets=True)
     curve.fit(fold.head.observables_.calibration_scores, fold.codes)
     return both_classes(curve.predict(fold.test_scores))
+
+
+def _temperature_loo(fold: Fold) -> Floats:
+    logits = np.log(np.maximum(fold.head.plain_loo_proba_, PROBABILITY_FLOOR))
+    return SoftmaxTemperature().fit(logits, fold.codes).predict(fold.test_scores)
 
 
 def _platt_holdout(fold: Fold) -> Floats:
@@ -140,14 +145,15 @@ METHODS = (
     Method(
         ANGCAL,
         f"1 path of {PENALTIES} penalties",
-        f"{len(STRENGTHS)} penalties × {MOST_FOLDS} folds + 1",
+        f"1 path of {PENALTIES_IN_FOLDS} penalties",
         "all",
         lambda fold: np.asarray(fold.model.predict_proba(fold.raw_test)),
         needs_angcal=True,
     ),
-    Method(UNCALIBRATED, "the same path", "the same", "all", _uncalibrated, needs_angcal=True),
+    Method(UNCALIBRATED, "the same path", "the same path", "all", _uncalibrated, needs_angcal=True),
     Method(DEFAULT, "1", "1", "all", lambda fold: fold.predict(fold.logistic(1.0))),
     Method("Platt, leave-one-out", "the same path", "", "all", _platt_loo, needs_angcal=True),
+    Method("temperature, leave-one-out", "", "the same path", "all", _temperature_loo, True),
     Method("Platt, holdout", "1", "", f"{1 - HOLDOUT_SIZE:.0%}", _platt_holdout),
     Method(f"CalibratedClassifierCV({N_FOLDS})", "5", "5", f"{1 - 1 / N_FOLDS:.0%}", _sklearn),
 )
@@ -205,8 +211,29 @@ def repeats_for(n_entries: int, n_classes: int = 2) -> int:
 
 
 def fold_count(y: Any) -> int:
-    """Folds of the cross-validation: five, or as many as the smallest class has rows."""
-    return min(N_FOLDS, int(np.unique(y, return_counts=True)[1].min()))
+    """Folds of the cross-validation: five, or as many as the smaller of two classes has rows.
+
+    Of three and more classes one may be rare: with two rows it is in every training set.
+    """
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) > 2 and counts.min() > 1:
+        return N_FOLDS
+    return min(N_FOLDS, int(counts.min()))
+
+
+def penalties_in_folds(model: Any) -> Any:
+    """Cs of a training set: a whole path for two classes, a few about the chosen C for more.
+
+    Parameters
+    ----------
+    model : AngularLogisticRegressionCV or None
+        Fitted to all rows.
+    """
+    if model is None or len(model.classes_) == 2:
+        return PENALTIES
+    first = model.path_.index - PENALTIES_IN_FOLDS // 2
+    first = int(np.clip(first, 0, max(len(model.Cs_) - PENALTIES_IN_FOLDS, 0)))
+    return model.Cs_[first : first + PENALTIES_IN_FOLDS]
 
 
 def compare(
@@ -214,7 +241,7 @@ def compare(
     y: Any,
     codes: Any,
     *,
-    with_angcal: bool,
+    model: Any,
     pool: Any = None,
     seed: int = 0,
     repeats: int = 1,
@@ -229,8 +256,8 @@ def compare(
         Classes as the user has them.
     codes : (n,) int array
         The same as 0, 1, …
-    with_angcal : bool
-        Whether angcal takes these classes.
+    model : AngularLogisticRegressionCV or None
+        Fitted to all rows; None where angcal refuses them.
     pool : DataFrame, optional
     seed, repeats : int
     progress : callable, optional
@@ -242,19 +269,23 @@ def compare(
     methods = [
         method
         for method in METHODS
-        if (with_angcal or not method.needs_angcal) and (n_classes == 2 or method.fits_multiclass)
+        if (model is not None or not method.needs_angcal) and fits_of(method, n_classes)
     ]
     found = {method.name: np.full((repeats, len(codes), n_classes), np.nan) for method in methods}
     failures: dict[str, str] = {}
     tell = progress or (lambda done, total: None)
     tell(0, folds * repeats)
     splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=seed)
-    for index, (train, test) in enumerate(splitter.split(np.zeros(len(codes)), codes)):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a class that is in few folds
+        splits = list(splitter.split(np.zeros(len(codes)), codes))
+    Cs = None if model is None else penalties_in_folds(model)
+    for index, (train, test) in enumerate(splits):
         with warnings.catch_warnings():
             # The fit on all rows has raised what there is to say; folds repeat it.
             warnings.simplefilter("ignore")
             try:
-                fold = _fold(features, y, codes, train, test, with_angcal, pool, seed)
+                fold = _fold(features, y, codes, train, test, Cs, pool, seed)
             except ValueError as error:
                 return f"A part of the rows could not be fitted: {error}"
             for method in methods:
@@ -271,14 +302,18 @@ def compare(
     return _measure(kept, found, codes, folds, seed, failures)
 
 
+def fits_of(method: Method, n_classes: int) -> str:
+    """What a method costs for so many classes; empty where it is not for these."""
+    return method.fits if n_classes == 2 else method.fits_multiclass
+
+
 def _fold(
-    features: Any, y: Any, codes: Any, train: Any, test: Any, fits: bool, pool: Any, seed: int
+    features: Any, y: Any, codes: Any, train: Any, test: Any, Cs: Any, pool: Any, seed: int
 ) -> Fold:
     rows, raw_test = _safe_indexing(features, train), _safe_indexing(features, test)
     model = None
-    if fits:
-        fitted = fit_table(rows, _safe_indexing(y, train), pool=pool, Cs=PENALTIES, seed=seed)
-        model = fitted.model
+    if Cs is not None:
+        model = fit_table(rows, _safe_indexing(y, train), pool=pool, Cs=Cs).model
     prepare = preparation(rows).fit(rows) if model is None else model[:-1]
     return Fold(
         model, prepare.transform(rows), prepare.transform(raw_test), codes[train], raw_test, seed
@@ -293,19 +328,19 @@ def _measure(
     seed: int,
     failures: dict[str, str],
 ) -> Comparison:
-    truth = np.eye(int(codes.max()) + 1)[codes]
+    K, ones = int(codes.max()) + 1, np.ones(len(codes))
+    truth = np.eye(K)[codes]
     # Two classes mirror each other: one column says it all.
-    columns = [1] if truth.shape[1] == 2 else list(range(truth.shape[1]))
-    losses, rows, ones = [], [], np.ones(len(codes))
+    columns = slice(1, 2) if K == 2 else slice(None)
+    losses, rows = [], []
     for method in methods:
-        p = found[method.name]
+        p = found[method.name].clip(0.0, 1.0)
         losses.append(row_losses(p, codes).mean(axis=0))
         brier = ((p - truth) ** 2)[:, :, columns].mean(axis=0).sum(axis=1)
-        pairs = [(truth[:, k], one[:, k].clip(0.0, 1.0)) for one in p for k in columns]
-        ece = ece_and_error(pairs, ones, n_draws=60, random_state=seed)
+        ece = ece_and_error([judged(one, codes) for one in p], ones, n_draws=60, random_state=seed)
         rows.append([mean_and_error(losses[-1], ones), mean_and_error(brier, ones), ece])
     table = np.array(rows)
-    first = found[methods[0].name]
+    first = found[methods[0].name].clip(0.0, 1.0)
     return Comparison(
         methods=methods,
         probabilities=found,
@@ -314,7 +349,7 @@ def _measure(
         losses=np.array(losses),
         folds=folds,
         repeats=len(first),
-        chance=chance_ece([first[0][:, k] for k in columns], seed),
+        chance=chance_ece([judged(first[0], codes)[1]], seed),
         failures=failures,
     )
 

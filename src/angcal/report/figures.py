@@ -18,12 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
-from angcal.metrics import (
-    classwise_ece,
-    expected_calibration_error,
-    log_loss,
-    multiclass_log_loss,
-)
+from angcal.metrics import expected_calibration_error
 from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
 from angcal.penalty_path.choice import calibration_slope
 
@@ -35,8 +30,8 @@ class Side:
     Attributes
     ----------
     ece, log_loss : float
-        Expected calibration error in 15 bins, for three and more classes its mean over them, and
-        the mean of −log P(label).
+        Expected calibration error in 15 bins, for three and more classes that of the likeliest
+        class, and the mean of −log P(label).
     confidence : float
         Mean probability of the predicted class.
     accuracy : float
@@ -70,17 +65,30 @@ class LeaveOneOut:
     slope: float
     slope_error: float
 
+    @property
+    def two(self) -> bool:
+        """Whether there are two classes."""
+        return self.plain.shape[1] == 2
+
+    def judged(self, kind: str) -> tuple[Any, Floats]:
+        """What its calibration error is of: see `judged`.
+
+        Parameters
+        ----------
+        kind : {"plain", "calibrated"}
+        """
+        return judged(getattr(self, kind), self.codes)
+
     def side(self, kind: str) -> Side:
         """Figures of the "plain" or of the "calibrated" model."""
         p = getattr(self, kind)
-        if p.shape[1] == 2:
-            ece = float(expected_calibration_error(self.codes, p[:, 1]))
-            loss = float(log_loss(self.codes, p[:, 1]))
-        else:
-            ece = float(np.mean(classwise_ece(self.codes, p)))
-            loss = float(multiclass_log_loss(self.codes, p))
         right = p.argmax(axis=1) == self.codes
-        return Side(ece, loss, float(p.max(axis=1).mean()), float(right.mean()))
+        return Side(
+            ece=float(expected_calibration_error(*self.judged(kind))),
+            log_loss=float(row_losses(p, self.codes).mean()),
+            confidence=float(p.max(axis=1).mean()),
+            accuracy=float(right.mean()),
+        )
 
     @property
     def gain(self) -> tuple[float, float]:
@@ -96,8 +104,7 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
 
     Parameters
     ----------
-    model : AngularLogisticRegressionCV or AngularCalibratedClassifier
-        Fitted.
+    model : fitted AngularLogisticRegressionCV
     codes : (n,) int array
         Classes of the training rows as 0, …, K − 1, in the order of ``classes_``.
     """
@@ -108,6 +115,13 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
     else:
         slope, error = softmax_slope(logits, codes)
     return LeaveOneOut(codes, plain, model.loo_proba_, slope, error)
+
+
+def judged(p: Floats, codes: Any) -> tuple[Any, Floats]:
+    """(0/1, probability) of every row: of the second of two classes, of the likeliest of more."""
+    if p.shape[1] == 2:
+        return codes, p[:, 1]
+    return p.argmax(axis=1) == codes, p.max(axis=1)
 
 
 def both_classes(positive: Floats) -> Floats:
@@ -219,14 +233,12 @@ class Diagnostics:
 
 
 def diagnose(observables: Any) -> Diagnostics:
-    """Diagnostics of a fit from its observables."""
+    """Diagnostics of a fit of two classes from its observables."""
     scores = observables.calibration_scores
     n, spread = len(scores), float(np.std(scores))
     standard = (scores - scores.mean()) / spread if spread > 0 else np.zeros(n)
     points = min(n, 300)
     levels = (np.arange(points) + 0.5) / points
-    leverages = np.sort(observables.leverages)[::-1]
-    top, total = max(1, round(0.05 * n)), float(leverages.sum())
     return Diagnostics(
         skewness=float(skew(standard)) if spread > 0 else 0.0,
         excess_kurtosis=float(kurtosis(standard)) if spread > 0 else 0.0,
@@ -235,5 +247,12 @@ def diagnose(observables: Any) -> Diagnostics:
         normal_quantiles=ndtri(levels),
         score_quantiles=np.quantile(standard, levels),
         unevenness=observables.unevenness,
-        top_share=float(leverages[:top].sum()) / total if total > 0 else 0.0,
+        top_share=share_of_the_highest(observables.leverages),
     )
+
+
+def share_of_the_highest(leverages: Floats) -> float:
+    """Share of all leverage that the 5% of rows with the highest have; (n,) array."""
+    ordered = np.sort(leverages)[::-1]
+    top, total = max(1, round(0.05 * len(ordered))), float(ordered.sum())
+    return float(ordered[:top].sum()) / total if total > 0 else 0.0

@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from angcal.report.comparison import PENALTIES, Comparison, compare, repeats_for
+from angcal.report.classes import ClassFigures, ClassTable, class_table
+from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
-from angcal.report.verdict import Verdict, sentences, verdict_of
+from angcal.report.verdict import (
+    MOST_CLASSES_NAMED,
+    Verdict,
+    sentences,
+    shortened,
+    verdict_of,
+)
 from angcal.tables import FittedTable, TableError, dropped_columns, fit_table
 
 DEFAULT_TITLE = "Calibration report"
@@ -47,8 +54,10 @@ class Findings:
         Of the model.
     verdict : Verdict or None
         On the model.
+    class_table : ClassTable or None
+        Figures of every class.
     diagnostics : Diagnostics or None
-        For two classes.
+        For two classes, whose curve rests on the shape of the scores.
     comparison : Comparison or None
     why_no_comparison : str
     seed : int
@@ -69,16 +78,11 @@ class Findings:
     model: Any
     figures: LeaveOneOut | None
     verdict: Verdict | None
+    class_table: ClassTable | None
     diagnostics: Diagnostics | None
     comparison: Comparison | None
     why_no_comparison: str
     seed: int
-
-    @property
-    def cosines(self) -> Any:
-        """(K, K) cosines between true and fitted weights of three and more classes, or None."""
-        cosine = np.asarray(getattr(getattr(self.model, "angle_", None), "cosine", np.nan))
-        return cosine if cosine.shape == (len(self.classes), len(self.classes)) else None
 
 
 def examine(
@@ -103,22 +107,24 @@ def examine(
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
     tell = progress or (lambda done, total, what: None)
     tell(0, 1, "fitting")
-    fitted, complaints, refusal = _fit(features, labels, pool, seed, n_classes)
+    fitted, complaints, refusal = _fit(features, labels, pool, n_classes)
+    model = None if fitted is None else fitted.classifier
     comparison = compare(
         features,
         labels,
         codes,
-        with_angcal=fitted is not None,
+        model=model,
         pool=pool,
         seed=seed,
         repeats=repeats or repeats_for(features.shape[0] * features.shape[1], n_classes),
         progress=lambda done, total: tell(done, total, "cross-validating"),
     )
-    n_pool = 0 if pool is None else len(pool)
-    model = figures = judged = None
+    n_pool, names = 0 if pool is None else len(pool), tuple(str(name) for name in classes)
+    figures = judged = table = None
     if fitted is not None:
-        model, figures = fitted.classifier, leave_one_out_figures(fitted.classifier, codes)
+        figures = leave_one_out_figures(model, codes)
         judged = verdict_of(fitted, figures, pool_rows=n_pool)
+        table = class_table(figures, names)
     return Findings(
         title=title,
         target=str(target),
@@ -126,7 +132,7 @@ def examine(
         n_columns=features.shape[1],
         n_features=0 if fitted is None else int(fitted.d),
         n_pool=n_pool,
-        classes=tuple(str(name) for name in classes),
+        classes=names,
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
         dropped=tuple((str(name), str(why)) for name, why in dropped_columns(features)),
@@ -135,6 +141,7 @@ def examine(
         model=model,
         figures=figures,
         verdict=judged,
+        class_table=table,
         diagnostics=diagnose(model.observables_) if model and n_classes == 2 else None,
         comparison=None if isinstance(comparison, str) else comparison,
         why_no_comparison=comparison if isinstance(comparison, str) else "",
@@ -162,13 +169,13 @@ def _encoded(y: Any, n_rows: int, target: str) -> tuple[Any, Any, Any]:
 
 
 def _fit(
-    features: Any, labels: Any, pool: Any, seed: int, n_classes: int
+    features: Any, labels: Any, pool: Any, n_classes: int
 ) -> tuple[FittedTable | None, tuple[str, ...], str]:
     """(fit on all rows, its warnings, why there is none); two classes must have one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            fitted, refusal = fit_table(features, labels, pool=pool, Cs=PENALTIES, seed=seed), ""
+            fitted, refusal = fit_table(features, labels, pool=pool, Cs=PENALTIES), ""
         except ValueError as error:
             if n_classes == 2 or isinstance(error, TableError):
                 raise
@@ -202,11 +209,13 @@ def verdict(found: Findings) -> list[str]:
     """The verdict in a few sentences, the headline first."""
     if found.verdict is not None:
         return sentences(found.verdict, found.comparison)
-    pairs = zip(found.classes, found.counts, strict=True)
+    pairs = list(zip(found.classes, found.counts, strict=True))
+    named = ", ".join(f"{shortened(name)} ({count})" for name, count in pairs[:MOST_CLASSES_NAMED])
+    more = len(pairs) - MOST_CLASSES_NAMED
     return [
         "angcal could not calibrate this table.",
-        f"{found.n_rows} rows, {found.n_columns} columns; classes "
-        f"{', '.join(f'{name} ({count})' for name, count in pairs)}.",
+        f"{found.n_rows} rows, {found.n_columns} columns; classes {named}"
+        f"{f' and {more} more' if more > 0 else ''}.",
         f"The reason: {found.refusal}",
     ]
 
@@ -227,14 +236,20 @@ def summary(found: Findings) -> dict[str, Any]:
         "seed": found.seed,
         "verdict": verdict(found),
     }
-    if found.verdict is not None and found.diagnostics is not None:
-        numbers |= _two_class_numbers(found.verdict, found.model.angle_, found.diagnostics)
+    if found.verdict is not None:
+        numbers |= _model_numbers(found.verdict, found.model.angle_)
+    if found.class_table is not None and len(found.classes) > 2:
+        numbers["by_class"] = {one.name: _class_numbers(one) for one in found.class_table.classes}
+    shape = found.diagnostics
+    if shape is not None:
+        names = ("skewness", "excess_kurtosis", "unevenness")
+        numbers |= {name: getattr(shape, name) for name in names}
     compared = found.comparison
     if compared is not None:
         numbers["comparison"] = [
             {
                 "method": method.name,
-                "fits": method.fits_multiclass if len(found.classes) > 2 else method.fits,
+                "fits": fits_of(method, len(found.classes)),
                 "labels": method.labels,
             }
             | {metric: float(values[i]) for metric, values in compared.values.items()}
@@ -245,11 +260,10 @@ def summary(found: Findings) -> dict[str, Any]:
     return numbers
 
 
-def _two_class_numbers(found: Verdict, angle: Any, shape: Diagnostics) -> dict[str, Any]:
-    shown = ("cosine", "degrees", "interval", "confidence", "method", "reason")
-    return {
+def _model_numbers(found: Verdict, angle: Any) -> dict[str, Any]:
+    numbers: dict[str, Any] = {
         "C": found.C,
-        "angle": {name: getattr(angle, name) for name in shown},
+        "angle": None,
         "plain_model": found.leaning,
         "slope": found.slope,
         "slope_error": found.slope_error,
@@ -257,7 +271,22 @@ def _two_class_numbers(found: Verdict, angle: Any, shape: Diagnostics) -> dict[s
             kind: {"log-loss": side.log_loss, "ECE": side.ece}
             for kind, side in (("calibrated", found.calibrated), ("plain", found.plain))
         },
-        "skewness": shape.skewness,
-        "excess_kurtosis": shape.excess_kurtosis,
-        "unevenness": shape.unevenness,
+    }
+    if len(found.classes) == 2:
+        shown = ["cosine", "degrees", "interval", "confidence", "method", "reason"]
+        numbers["angle"] = {name: getattr(angle, name) for name in shown}
+        return numbers
+    if found.angle is not None:
+        shown = ["cosine", "degrees", "confidence", "method", "reason"]
+        numbers["angle"] = {name: getattr(found.angle, name) for name in shown}
+        numbers["angle"]["interval"] = list(found.angle.cosine_interval)
+    return numbers | {"map": found.map, "map_reason": found.map_reason}
+
+
+def _class_numbers(one: ClassFigures) -> dict[str, Any]:
+    return {
+        "rows": one.rows,
+        "found": one.found,
+        "log-loss": {"plain": one.plain_loss, "calibrated": one.calibrated_loss},
+        "ECE": {"plain": one.plain_ece, "calibrated": one.calibrated_ece},
     }

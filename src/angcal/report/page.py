@@ -8,10 +8,15 @@ from importlib.metadata import version as version_of
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from angcal.report import pictures
-from angcal.report.comparison import ANGCAL, METRICS, UNCALIBRATED
+from angcal.report.classes import MOST_PICTURES
+from angcal.report.comparison import METRICS, PENALTIES_IN_FOLDS, fits_of
+from angcal.report.figures import share_of_the_highest
 from angcal.report.findings import DEFAULT_TITLE, Findings, Progress, examine, verdict
-from angcal.report.verdict import percent, shortened, signed
+from angcal.report.next_steps import next_steps
+from angcal.report.verdict import percent, shortened, signed, table_rows
 from angcal.tables.errors import clean
 
 ROUTES = {
@@ -20,6 +25,12 @@ ROUTES = {
     "combined": "leave-one-out scores and the observable route together",
     "given": "given by the user",
     "fallback": "none worked",
+}
+MAPS = {
+    "angular": "the angular map",
+    "temperature": "temperature scaling",
+    "plain": "plain probabilities",
+    "prevalence": "shares of the classes",
 }
 PATH = {"log_loss": "log-loss", "ece": "calibration error", "cosine": "cosine of the angle"}
 
@@ -75,28 +86,53 @@ def make_report(
 
 def page(found: Findings) -> str:
     """The whole page."""
-    two = found.diagnostics is not None
-    angle = getattr(found.model, "angle_", None)
     content: dict[str, Any] = {
         "found": found,
-        "two": two,
+        "two": len(found.classes) == 2,
         "version": _version(),
         "sentences": verdict(found),
+        "steps": next_steps(found),
         "drawings": _drawings(found),
-        "most_panels": pictures.MOST_PANELS,
         "positive": shortened(found.classes[1]),
+        "penalties_in_folds": PENALTIES_IN_FOLDS,
         "comparison_rows": _comparison_rows(found),
     }
-    if angle is not None:
+    if found.verdict is not None:
+        angle, path = found.model.angle_, found.model.path_
         content |= {
             "route": ROUTES.get(angle.method, angle.method),
             "reason": angle.reason[:1].upper() + angle.reason[1:].rstrip(".") + ".",
+            "degrees_of_freedom": float(path.degrees_of_freedom[path.index]),
+            "facts": facts(found),
+            "figures": table_rows(found.verdict),
+            "class_rows": class_rows(found),
+            "map_rows": _map_rows(found.model),
+            "top_share": share_of_the_highest(found.model.observables_.leverage_shares),
         }
-    if two:
-        path = found.model.path_
-        content["degrees_of_freedom"] = float(path.degrees_of_freedom[path.index])
-        content["facts"] = facts(found)
     return str(environment().get_template("report.html").render(content))
+
+
+def class_rows(found: Findings) -> list[tuple[str, ...]]:
+    """Rows of the table of classes: name, rows, share found, log-losses and calibration errors."""
+    table: Any = found.class_table
+    return [
+        (
+            shortened(one.name),
+            str(one.rows),
+            percent(one.found),
+            f"{one.plain_loss:.3f}",
+            f"{one.calibrated_loss:.3f}",
+            f"{one.plain_ece:.3f}",
+            f"{one.calibrated_ece:.3f}",
+        )
+        for one in table.shown
+    ]
+
+
+def _map_rows(model: Any) -> list[tuple[str, str]]:
+    """Leave-one-out log-losses of the maps that three and more classes choose from."""
+    losses = getattr(getattr(model, "calibration_", None), "losses", {})
+    return [(MAPS.get(name, name), f"{loss:.4f}") for name, loss in losses.items()]
 
 
 @cache
@@ -145,37 +181,47 @@ def facts(found: Findings) -> list[tuple[str, str]]:
 
 
 def _drawings(found: Findings) -> dict[str, Any]:
-    model, compared, figures = found.model, found.comparison, found.figures
-    drawings: dict[str, Any] = {"angle": None, "angles": None}
-    if found.diagnostics is not None and figures is not None:
-        for kind in ("calibrated", "plain"):
-            drawings[kind] = pictures.reliability(figures, kind, found.classes[1])
-        if not model.angle_.is_fallback:
-            drawings["angle"] = pictures.angle(model)
-        drawings["link"] = pictures.smoothed_link(model)
-        for metric, name in PATH.items():
-            drawings[metric] = pictures.penalty_path(model.path_, metric, name)
+    drawings: dict[str, Any] = {}
+    if found.verdict is not None:
+        drawings |= _model_drawings(found)
+    if found.diagnostics is not None:
         drawings["quantiles"] = pictures.quantiles(found.diagnostics)
-    elif compared is not None:
-        names = dict.fromkeys([ANGCAL, UNCALIBRATED, *compared.names])
-        shown = [name for name in names if compared.has(name)][:2]
-        drawings["classwise"] = {name: pictures.classwise(found, compared, name) for name in shown}
-    if found.cosines is not None and len(found.classes) <= pictures.MOST_PANELS:
-        drawings["angles"] = pictures.angle_matrix(found.cosines, found.classes)
-    if compared is not None:
-        drawings["compared_loss"] = pictures.comparison(compared, "log-loss")
-        drawings["compared_ece"] = pictures.comparison(compared, "ECE")
+    if found.comparison is not None:
+        drawings["compared_loss"] = pictures.comparison(found.comparison, "log-loss")
+        drawings["compared_ece"] = pictures.comparison(found.comparison, "ECE")
+    return drawings
+
+
+def _model_drawings(found: Findings) -> dict[str, Any]:
+    """Pictures of the fit to all rows."""
+    model, judged = found.model, found.verdict
+    figures: Any = found.figures
+    table: Any = found.class_table
+    drawings: dict[str, Any] = {"angle": None}
+    for kind in ("calibrated", "plain"):
+        drawings[kind] = pictures.reliability(figures, kind, found.classes[1])
+    if judged is not None and judged.angles is not None:
+        drawings["angle"] = pictures.class_angles(model)
+    elif not model.angle_.is_fallback:
+        drawings["angle"] = pictures.angle(model)
+    if figures.two:
+        drawings["link"] = pictures.smoothed_link(model)
+    else:
+        drawings["link"] = pictures.plain_and_calibrated(figures)
+        drawings["classes"] = pictures.classes(table.worst(MOST_PICTURES))
+    shown = [name for name in PATH if figures.two or np.isfinite(getattr(model.path_, name)).any()]
+    drawings |= {name: pictures.penalty_path(model.path_, name, PATH[name]) for name in shown}
     return drawings
 
 
 def _comparison_rows(found: Findings) -> list[list[str]]:
-    compared, multiclass = found.comparison, len(found.classes) > 2
+    compared = found.comparison
     if compared is None:
         return []
     return [
         [
             method.name,
-            method.fits_multiclass if multiclass else method.fits,
+            fits_of(method, len(found.classes)),
             method.labels,
             *(
                 f"{compared.values[metric][i]:.3f} ± {compared.errors[metric][i]:.3f}"

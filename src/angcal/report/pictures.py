@@ -8,14 +8,13 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
-from angcal._typing import Floats
 from angcal.displays import (
     STYLES,
     AngleDisplay,
@@ -26,13 +25,13 @@ from angcal.displays import (
     ReliabilityDisplay,
     SmoothedLinkDisplay,
 )
-from angcal.metrics import reliability_curve
-from angcal.report.comparison import ANGCAL, Comparison
+from angcal.report.classes import BINS, ClassFigures
+from angcal.report.comparison import Comparison
 from angcal.report.figures import Diagnostics, LeaveOneOut
-from angcal.report.findings import Findings
 from angcal.tables.errors import clean
 
-MOST_PANELS = 12
+# Dots of a picture: more of them show no more, and make a large file.
+MOST_DOTS = 1000
 INK = "#1b1c20"
 # Colors of figures to variables of the page's style sheet, which has a light and a dark value.
 THEME = {
@@ -109,24 +108,33 @@ def _short(name: str) -> str:
 
 @drawn
 def reliability(figures: LeaveOneOut, kind: str, positive: str) -> Picture:
-    """Reliability diagram of "calibrated" or "plain" leave-one-out probabilities of two classes."""
+    """Reliability diagram of "calibrated" or "plain" leave-one-out probabilities.
+
+    Of `positive`, the second of two classes, or of the likeliest of more.
+    """
     figure, calibrated = _figure(5.3), kind == "calibrated"
+    P = getattr(figures, kind)
     ReliabilityDisplay.from_predictions(
         figures.codes,
-        getattr(figures, kind)[:, 1],
+        P,
+        classes=range(P.shape[1]),
         n_bins=10,
         name="angcal" if calibrated else "plain",
         ax=figure.subplots(),
         histogram=True,
         **_style(calibrated),
     )
+    what = (
+        f"Observed frequency of {clean(positive)} against the mean predicted probability"
+        if figures.two
+        else "Share of rows where the likeliest class is right against its mean probability"
+    )
     return (
         figure,
         f"reliability-{kind}",
         f"Reliability diagram of the {kind} probabilities",
-        f"Observed frequency of {clean(positive)} against the mean predicted probability in 10 "
-        "bins, with 95% consistency bands and a histogram of the predictions below. The expected "
-        f"calibration error is {figures.side(kind).ece:.3f}.",
+        f"{what} in 10 bins, with 95% consistency bands and a histogram of the predictions below. "
+        f"The expected calibration error is {figures.side(kind).ece:.3f}.",
     )
 
 
@@ -136,12 +144,59 @@ def angle(model: Any) -> Picture:
     figure = _figure(4.6)
     display = AngleDisplay.from_estimator(model, ax=figure.subplots())
     low, high = display.degree_interval or (0.0, 180.0)
+    mark = (
+        f"an arrow {display.degrees:.0f} degrees away for the true ones"
+        if display.determined
+        else f"a thin line at the posterior mean, {display.degrees:.0f} degrees"
+    )
     return (
         figure,
         "angle",
         "The angle between fitted and true weights",
-        f"Two arrows {model.angle_.degrees:.0f} degrees apart. The interval, a wedge, goes from "
+        f"An arrow for the fitted weights, and {mark}. The interval, a wedge, goes from "
         f"{low:.0f} to {high:.0f} degrees.",
+    )
+
+
+@drawn
+def class_angles(model: Any) -> Picture:
+    """Cosines of classes that each have their own angle."""
+    count = len(model.classes_)
+    figure = _figure(1.6 + 0.42 * min(count, 16), 5.6)
+    display = AngleMatrixDisplay.from_estimator(model, ax=figure.subplots(), colorbar=False)
+    cosines = np.diagonal(display.matrix)
+    return (
+        figure,
+        "angle",
+        "Cosines between true and fitted weights",
+        f"The cosines of {count} classes with their intervals, from {cosines.min():.2f} to "
+        f"{cosines.max():.2f}.",
+    )
+
+
+@drawn
+def plain_and_calibrated(figures: LeaveOneOut) -> Picture:
+    """What calibration makes of the plain probability of each row's likeliest class."""
+    figure = _figure(4.9)
+    ax = figure.subplots()
+    rows, likeliest = np.arange(len(figures.codes)), figures.plain.argmax(axis=1)
+    plain, calibrated = figures.plain[rows, likeliest], figures.calibrated[rows, likeliest]
+    order = np.argsort(plain, kind="stable")
+    shown = order[np.linspace(0, len(order) - 1, min(len(order), MOST_DOTS)).astype(int)]
+    ax.plot([0, 1], [0, 1], color="0.4", lw=1, label="no change", zorder=1)
+    look: dict[str, Any] = {"color": STYLES[0][0], "marker": "o", "ms": 3, "ls": "", "alpha": 0.45}
+    ax.plot(plain[shown], calibrated[shown], label="a row", **look)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="Plain probability of the likeliest class")
+    ax.set_ylabel("Calibrated probability of the same class")
+    ax.set_aspect("equal", adjustable="box")
+    ax.legend(loc="best", frameon=False)
+    return (
+        figure,
+        "link",
+        "From plain to calibrated probability",
+        f"A dot for each of {len(shown)} rows. On average the plain probability of the likeliest "
+        f"class is {plain.mean():.2f} and the calibrated one {calibrated.mean():.2f}; dots below "
+        "the diagonal have become less sure.",
     )
 
 
@@ -216,42 +271,22 @@ def quantiles(found: Diagnostics) -> Picture:
 
 
 @drawn
-def angle_matrix(cosines: Floats, classes: Sequence[str]) -> Picture:
-    """Cosines of every pair of true and fitted weights."""
-    names = [_short(name) for name in classes]
-    figure = _figure(1.6 + 0.42 * len(names), 5.6)
-    ax = figure.subplots()
-    AngleMatrixDisplay(cosines, names, names).plot(ax, colorbar=False)
-    ax.tick_params(axis="x", rotation=90 if max(map(len, names)) > 4 else 0)
-    diagonal = ", ".join(f"{value:.2f}" for value in np.diag(cosines))
-    return (
-        figure,
-        "angles",
-        "Cosines between true and fitted weights",
-        "A matrix with one row for the true and one column for the fitted weights of each of "
-        f"{len(names)} classes. Along the diagonal: {diagonal}.",
-    )
-
-
-@drawn
-def classwise(found: Findings, compared: Comparison, method: str) -> Picture:
-    """Small reliability diagrams of out-of-fold probabilities, the most frequent classes."""
-    p = compared.probabilities[method][0].clip(0.0, 1.0)
-    shown = np.sort(np.argsort(found.counts, kind="stable")[::-1][:MOST_PANELS])
-    displays = [
-        ReliabilityDisplay(reliability_curve(found.codes == k, p[:, k], n_bins=10)) for k in shown
-    ]
-    rows = -(-len(shown) // 2)
-    figure = _figure(2.4 * rows)
-    ClasswiseReliabilityDisplay(displays, [_short(found.classes[k]) for k in shown]).plot(
-        figure.subplots(rows, 2, squeeze=False).ravel(), columns=2, **_style(method == ANGCAL)
+def classes(worst: list[ClassFigures]) -> Picture:
+    """Small reliability diagrams of a few classes."""
+    displays = [ReliabilityDisplay(one.curve) for one in worst]
+    columns = 3 if len(worst) > 2 else 2
+    rows = -(-len(worst) // columns)
+    figure = _figure(2.5 * rows, 7.2)
+    names = [_short(one.name) for one in worst]
+    ClasswiseReliabilityDisplay(displays, names).plot(
+        figure.subplots(rows, columns, squeeze=False).ravel(), columns=columns, **_style(True)
     )
     return (
         figure,
-        f"classwise-{compared.names.index(method)}",
-        f"Reliability of each class, {method}",
-        f"One small diagram for each of {len(shown)} classes: the frequency of the class against "
-        "its mean predicted probability, with 95% consistency bands.",
+        "classes",
+        "Reliability class by class",
+        f"One small diagram for each of {len(worst)} classes: the frequency of the class against "
+        f"its mean calibrated probability in {BINS} bins, with 95% consistency bands.",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from angcal.displays.angle import degrees_of
+from angcal.displays.angle import degrees_between, degrees_of, is_determined, shared_angle
 from angcal.penalty_path.choice import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
@@ -21,8 +21,8 @@ from angcal.tables import FittedTable
 
 # A smaller difference of log-losses matters to nobody, however certain it is.
 SMALL_GAIN = 0.002
-# A wider interval from labels alone leaves the angle undetermined, in degrees.
-WIDE_ANGLE = 30.0
+# Rows about a probability whose calibrated mean is told as an example.
+NEIGHBORS = 20
 MOST_CLASSES_NAMED, LONGEST_NAME = 6, 60
 
 
@@ -50,8 +50,7 @@ class AngleFound:
     @property
     def is_determined(self) -> bool:
         """Whether the interval comes from more than labels, or is narrow and excludes 0°."""
-        low, high = self.degrees_interval
-        return self.method != "loo" or (low >= 1.0 and high - low <= WIDE_ANGLE)
+        return is_determined(self.method, self.degrees_interval)
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,15 @@ class Verdict:
     pool_rows : int
         Rows without labels.
     plain_at_its_best : OwnPenalty or None
-        Two classes only; with more, the penalty is the one that suits the plain model best.
     example : (float, float) or None
-        A plain probability and the calibrated one of the same score; two classes only.
-    angle, angles : AngleFound or None, and dict of them or None
-        For two classes, and of each of three and more.
+        A plain probability, of three and more classes that of the likeliest, and the calibrated
+        one of the same rows.
+    angle : AngleFound or None
+        None where nothing could be estimated, or each class has its own.
+    angles : dict of AngleFound or None
+        Of each class, where they differ.
+    map, map_reason : str
+        For three and more classes: which map from scores to probabilities is used, and why.
     """
 
     rows: int
@@ -96,6 +99,8 @@ class Verdict:
     example: tuple[float, float] | None = None
     angle: AngleFound | None = None
     angles: dict[str, AngleFound] | None = None
+    map: str = ""
+    map_reason: str = ""
 
     @property
     def gain(self) -> float:
@@ -111,8 +116,9 @@ class Verdict:
 
     @property
     def has_signal(self) -> bool:
-        """Whether an angle was found that is not a right angle."""
-        return self.angles is not None or (self.angle is not None and self.angle.cosine != 0)
+        """Whether an angle was found that is not a right one, and rows differ in what they get."""
+        found = self.angles is not None or (self.angle is not None and self.angle.cosine != 0)
+        return found and self.map != "prevalence"
 
     @property
     def leaning(self) -> str:
@@ -144,22 +150,25 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
     """The verdict from leave-one-out figures that are computed already."""
     model, names = fitted.classifier, [str(label) for label in fitted.classes]
     shares = np.bincount(figures.codes, minlength=len(names)) / len(figures.codes)
-    two = len(names) == 2
+    choice = getattr(model, "calibration_", None)
+    angle, angles = _angles(model.angle_, names)
     return Verdict(
         rows=fitted.n,
         columns=fitted.d,
         classes=dict(zip(names, shares.tolist(), strict=True)),
-        C=float(model.C_ if two else model.estimator_.C),
+        C=float(model.C_),
         plain=figures.side("plain"),
         calibrated=figures.side("calibrated"),
         gain_error=figures.gain[1],
         slope=figures.slope,
         slope_error=figures.slope_error,
         pool_rows=pool_rows,
-        plain_at_its_best=_own_penalty(model.path_) if two else None,
-        example=_example(model, figures.plain[:, 1]) if two else None,
-        angle=found_angle(model.angle_) if two else None,
-        angles=None if two else _class_angles(model.angle_, names),
+        plain_at_its_best=_own_penalty(model.path_),
+        example=_example(model, figures),
+        angle=angle,
+        angles=angles,
+        map="" if choice is None else choice.method,
+        map_reason="" if choice is None else choice.reason,
     )
 
 
@@ -172,10 +181,29 @@ def _own_penalty(path: Any) -> OwnPenalty:
     )
 
 
-def _example(model: Any, plain: Any) -> tuple[float, float]:
-    """A high probability that the plain model gives, and what the curve makes of its score."""
+def _example(model: Any, figures: LeaveOneOut) -> tuple[float, float]:
+    """A high probability that the plain model gives, and what calibration makes of it.
+
+    For two classes by the curve; for more, which have no one curve, by the mean over the rows
+    whose likeliest class has about that probability.
+    """
+    _, plain = figures.judged("plain")
     level = float(np.clip(np.quantile(plain, 0.95), 0.01, 0.9))
-    return level, float(model.curve_.predict(np.array([logit(level)]))[0])
+    if figures.two:
+        return level, float(model.curve_.predict(np.array([logit(level)]))[0])
+    near = np.argsort(np.abs(plain - level), kind="stable")[:NEIGHBORS]
+    likeliest = figures.plain[near].argmax(axis=1)
+    return float(plain[near].mean()), float(figures.calibrated[near, likeliest].mean())
+
+
+def _angles(angle: Any, names: list[str]) -> tuple[AngleFound | None, dict[str, AngleFound] | None]:
+    """(the one angle, those of the classes where each has its own)."""
+    if np.ndim(angle.cosine) == 0:
+        return found_angle(angle), None
+    shared = shared_angle(angle)
+    if shared is not None:
+        return found_angle(angle, *shared), None
+    return None, _class_angles(angle, names)
 
 
 def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFound | None:
@@ -188,7 +216,7 @@ def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFo
         cosine=cosine,
         cosine_interval=(low, high),
         degrees=degrees_of(cosine),
-        degrees_interval=(degrees_of(high), degrees_of(low)),
+        degrees_interval=degrees_between((low, high)),
         confidence=float(angle.confidence),
         method=angle.method,
         reason=angle.reason,
@@ -248,19 +276,18 @@ def headline(verdict: Verdict) -> str:
 
 
 def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[str]:
-    """The verdict in paragraphs: headline, rows, confidence, angle, gain, cross-validation."""
-    multiclass = len(verdict.classes) > 2
+    """The verdict in paragraphs: headline, rows, confidence, map, angle, gain, cross-validation."""
     parts = [headline(verdict), _about_rows(verdict), _confidence(verdict)]
-    parts.append(_class_angles_sentence(verdict) if multiclass else angle_sentence(verdict.angle))
+    if verdict.map_reason:
+        parts.append(f"The probabilities come from {verdict.map_reason}.")
+    if verdict.angles is not None:
+        parts.append(_class_angles_sentence(verdict.angles))
+    else:
+        parts.append(angle_sentence(verdict.angle, len(verdict.classes)))
     if verdict.has_signal:
         parts.append(_gain(verdict))
     if comparison is not None and comparison.has(ANGCAL, UNCALIBRATED, DEFAULT):
         parts.append(out_of_fold(comparison))
-    elif multiclass:
-        parts.append(
-            "The calibrated figures flatter: their curve was fitted to the same scores. angcal "
-            "report tests it on rows left out."
-        )
     return parts
 
 
@@ -290,16 +317,18 @@ def _confidence(verdict: Verdict) -> str:
     return f"The plain logistic regression is neither clearly too sure nor too unsure: {facts}."
 
 
-def angle_sentence(angle: AngleFound | None) -> str:
+def angle_sentence(angle: AngleFound | None, n_classes: int = 2) -> str:
     """The angle with its interval, or the interval alone where labels do not determine it."""
     if angle is None:
         return "No angle could be estimated; every row gets the share of its class."
     low, high = angle.degrees_interval
     lowest, highest = (signed(cosine) for cosine in angle.cosine_interval)
+    many = n_classes > 2
     if not angle.is_determined:
+        pool = "; an unlabelled pool would determine it, given more rows than columns"
         return (
-            "The angle between fitted and true weights is not determined by labels alone; an "
-            "unlabelled pool would determine it, given more rows than columns. Its "
+            f"The angle between fitted and true weights{', one for all classes,' if many else ''} "
+            f"is not determined by labels alone{'' if many else pool}. Its "
             f"{percent(angle.confidence)} interval is {low:.0f}° to {high:.0f}° (cosine {lowest} "
             f"to {highest}). The probabilities hardly depend on it."
         )
@@ -310,18 +339,12 @@ def angle_sentence(angle: AngleFound | None) -> str:
     )
 
 
-def _class_angles_sentence(verdict: Verdict) -> str:
-    if verdict.angles is None:
-        return angle_sentence(None)
-    angles, found = verdict.angles, list(verdict.angles.values())
+def _class_angles_sentence(angles: dict[str, AngleFound]) -> str:
+    """Angles that differ from class to class."""
+    found = list(angles.values())
     low = min(one.degrees_interval[0] for one in found)
     high = max(one.degrees_interval[1] for one in found)
     reach = f"{percent(found[0].confidence)} intervals reach from {low:.0f}° to {high:.0f}°"
-    if not all(one.is_determined for one in found):
-        return (
-            "The angles between the fitted and the true weights of the classes are not determined "
-            f"by labels alone: their {reach}. The probabilities hardly depend on them."
-        )
     shown = ", ".join(f"{one.degrees:.0f}° ({shortened(name)})" for name, one in angles.items())
     if len(found) > MOST_CLASSES_NAMED:
         nearest, farthest = (pick(one.degrees for one in found) for pick in (min, max))
@@ -391,7 +414,7 @@ def out_of_fold(comparison: Comparison) -> str:
 def table_rows(verdict: Verdict) -> list[tuple[str, str, str]]:
     """Header and rows of a table of the leave-one-out figures."""
     plain, calibrated = verdict.plain, verdict.calibrated
-    ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE, mean over classes"
+    ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE of the likeliest class"
     return [
         ("leave-one-out", "plain", "calibrated"),
         (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),

@@ -1,0 +1,134 @@
+"""Class by class: how often a class is found, what its rows lose, and whose probabilities err most.
+
+All figures are leave-one-out. Where classes are many, the worst come first and the rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from angcal.displays.reliability import outside_band, worst_first
+from angcal.metrics import ReliabilityCurve, classwise_ece, classwise_reliability
+from angcal.report.figures import LeaveOneOut, row_losses
+
+# Few bins: a class of many has few rows.
+BINS = 5
+MOST_ROWS, MOST_PICTURES = 20, 6
+
+
+@dataclass(frozen=True)
+class ClassFigures:
+    """One class, on rows that the model has not seen.
+
+    Attributes
+    ----------
+    name : str
+    rows : int
+        Of the class.
+    found : float
+        Share of these for which the calibrated model holds the class the likeliest.
+    plain_loss, calibrated_loss : float
+        Mean of −log P(label) over them.
+    plain_ece, calibrated_ece : float
+        Expected calibration error of the class's probabilities, over all rows.
+    curve : ReliabilityCurve
+        Of its calibrated probabilities.
+    """
+
+    name: str
+    rows: int
+    found: float
+    plain_loss: float
+    calibrated_loss: float
+    plain_ece: float
+    calibrated_ece: float
+    curve: ReliabilityCurve
+
+    @property
+    def outside(self) -> float:
+        """By how much its probabilities are off beyond chance, mean over rows."""
+        return outside_band(self.curve)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTable:
+    """All classes, and which of them to show.
+
+    Attributes
+    ----------
+    classes : tuple of ClassFigures
+        In the order of the model.
+    order : tuple of int
+        Their places, those first whose probabilities are farthest outside their bands.
+    """
+
+    classes: tuple[ClassFigures, ...]
+    order: tuple[int, ...]
+
+    @property
+    def shown(self) -> list[ClassFigures]:
+        """All classes in their order; of more than twenty the worst, the worst first."""
+        if len(self.classes) <= MOST_ROWS:
+            return list(self.classes)
+        return self.worst(MOST_ROWS)
+
+    def worst(self, count: int) -> list[ClassFigures]:
+        """So many classes, those first that err most."""
+        return [self.classes[k] for k in self.order[:count]]
+
+    @property
+    def left_out(self) -> str:
+        """What the table does not show, in a sentence; empty where it shows all."""
+        rest = [self.classes[k] for k in self.order[MOST_ROWS:]]
+        if not rest:
+            return ""
+        return (
+            f"Of {len(self.classes)} classes these are the {MOST_ROWS} whose calibrated "
+            f"probabilities err most. The other {len(rest)} have {_span([c.rows for c in rest])} "
+            f"rows each, and a calibration error of at most "
+            f"{max(c.calibrated_ece for c in rest):.3f}."
+        )
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def class_table(figures: LeaveOneOut, names: Sequence[str]) -> ClassTable:
+    """Figures of every class.
+
+    Parameters
+    ----------
+    figures : LeaveOneOut
+    names : sequence of str
+        Of the classes, in the order of the columns.
+    """
+    codes, K = figures.codes, len(names)
+    counts = np.bincount(codes, minlength=K)
+    each = np.maximum(counts, 1)
+    likeliest = figures.calibrated.argmax(axis=1) == codes
+    found = np.bincount(codes, likeliest, K) / each
+    losses, errors = {}, {}
+    for kind in ("plain", "calibrated"):
+        p = getattr(figures, kind)
+        losses[kind] = np.bincount(codes, row_losses(p, codes), K) / each
+        errors[kind] = np.asarray(classwise_ece(codes, p, per_class=True))
+    curves = classwise_reliability(codes, figures.calibrated, n_bins=BINS)
+    classes = tuple(
+        ClassFigures(
+            name=str(names[k]),
+            rows=int(counts[k]),
+            found=float(found[k]),
+            plain_loss=float(losses["plain"][k]),
+            calibrated_loss=float(losses["calibrated"][k]),
+            plain_ece=float(errors["plain"][k]),
+            calibrated_ece=float(errors["calibrated"][k]),
+            curve=curves[k],
+        )
+        for k in range(K)
+    )
+    return ClassTable(classes, tuple(worst_first(curves)))

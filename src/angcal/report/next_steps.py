@@ -1,0 +1,79 @@
+"""What to do after reading a report, as a few sentences that follow from its findings."""
+
+from __future__ import annotations
+
+from angcal.report.findings import Findings
+from angcal.report.verdict import MOST_CLASSES_NAMED, SMALL_GAIN, Verdict, shortened
+
+# A class with fewer rows has a probability that one row moves by a tenth or more.
+FEW_ROWS = 10
+# Off by less, mean over all rows, and nobody would notice.
+NOTICEABLE = 0.005
+
+
+def next_steps(found: Findings) -> list[str]:
+    """Sentences, the most important first."""
+    if found.verdict is None:
+        return ["Mend what the reason above names, and run angcal report again."]
+    verdict = found.verdict
+    if not verdict.has_signal:
+        return [
+            f"Look for columns that say more about {found.target}, or for more rows: as they are, "
+            "no row gets more than the shares of the classes.",
+            *_about_classes(found),
+        ]
+    steps = [_which_probabilities(verdict), *_about_classes(found)]
+    angle = verdict.angle
+    if len(found.classes) == 2 and angle is not None and not angle.is_determined:
+        steps.append(
+            "Rows without labels, as many as there are columns or more, would determine the angle: "
+            "pass them with --pool. The probabilities hardly depend on it."
+        )
+    if found.complaints:
+        steps.append("Read the warnings under Diagnostics.")
+    return steps
+
+
+def _which_probabilities(verdict: Verdict) -> str:
+    keep = "angcal fit --out model.skops keeps the model, and angcal predict applies it."
+    best = verdict.plain_at_its_best
+    if verdict.effect < 0:
+        return f"Use the plain probabilities here: LogisticRegression(C={verdict.C:.3g})."
+    if best is not None and best.log_loss < verdict.calibrated.log_loss - SMALL_GAIN:
+        return (
+            f"Compare with LogisticRegression(C={best.C:.3g}) as it is: under that penalty the "
+            f"plain model has the lower log-loss. For the calibrated one, {keep}"
+        )
+    if verdict.effect == 0:
+        return f"Use either; calibrated probabilities cost nothing more: {keep}"
+    return f"Use the calibrated probabilities: {keep}"
+
+
+def _about_classes(found: Findings) -> list[str]:
+    """Classes with too few rows, and classes whose probabilities err beyond chance."""
+    steps = []
+    pairs = zip(found.classes, found.counts, strict=True)
+    rare = [name for name, count in pairs if count < FEW_ROWS]
+    if rare:
+        steps.append(
+            f"Collect more rows of {_named(rare)}: with fewer than {FEW_ROWS} rows a class's "
+            "probabilities are little more than a guess."
+        )
+    table = found.class_table
+    if table is not None and len(found.classes) > 2:
+        off = [one.name for one in table.worst(len(table.classes)) if one.outside > NOTICEABLE]
+        if off:
+            steps.append(
+                f"Take the probabilities of {_named(off)} with care: they err by more than chance "
+                "explains (see The classes)."
+            )
+    return steps
+
+
+def _named(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = [shortened(name) for name in names[:MOST_CLASSES_NAMED]]
+    more = len(names) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
