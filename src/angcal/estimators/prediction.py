@@ -134,12 +134,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Floats:
         """Calibrated log-odds log P₁ − log P₀ for two classes, log P of each class for more.
 
-<<<<<<< HEAD
         `predict` takes the second of two classes where it is above 0, and the largest of more.
-=======
-        `predict` takes the second of two classes where it is above 0, and the largest of more. A
-        probability of 0 counts as e⁻⁷⁰⁰: scikit-learn's metrics refuse infinite decisions.
->>>>>>> h-score
 
         Parameters
         ----------
