@@ -17,7 +17,7 @@ from angcal.tables import fit_table
 
 pd = pytest.importorskip("pandas")
 
-ANGLE = AngleFound(0.5, (0.3, 0.7), 60.0, (45.6, 72.5), 0.95, "loo", "by likelihood")
+ANGLE = AngleFound(0.5, (0.3, 0.7), 60.0, (45.6, 72.5), 0.95, "observable", "by a pool")
 VERDICT = Verdict(
     rows=400,
     columns=30,
@@ -98,15 +98,17 @@ def test_headline_and_gain_agree():
 
 
 def test_an_angle_that_labels_do_not_determine_has_no_point():
-    wide = replace(ANGLE, degrees=1.0, degrees_interval=(0.0, 66.0), cosine_interval=(0.4, 1.0))
+    wide = replace(
+        ANGLE, degrees=1.0, degrees_interval=(0.0, 66.0), cosine_interval=(0.4, 1.0), method="loo"
+    )
     text = words(angle=wide)
     assert "not determined by labels alone; an unlabelled pool would" in text
     assert "interval is 0° to 66° (cosine 0.40 to 1.00)" in text
     assert "1° from" not in text
     assert "1° from the true ones" in words(angle=replace(wide, method="combined"))
-    at_the_edge = replace(wide, degrees_interval=(0.0, 20.0), cosine_interval=(0.94, 1.0))
-    assert "interval is 0° to 20°" in words(angle=at_the_edge)
-    assert "1° from" not in words(angle=at_the_edge)
+    narrow = replace(wide, degrees_interval=(3.0, 18.0), cosine_interval=(0.95, 1.0))
+    assert "interval is 3° to 18°" in words(angle=narrow)
+    assert "1° from" not in words(angle=narrow)
 
 
 def test_calibration_that_did_harm_is_not_praised():
@@ -177,7 +179,7 @@ def test_several_classes_without_angles():
 
 
 def test_several_classes_that_share_an_angle():
-    wide = replace(ANGLE, degrees_interval=(0.0, 66.0), cosine_interval=(0.4, 1.0))
+    wide = replace(ANGLE, method="loo", cosine_interval=(0.4, 1.0))
     text = " ".join(in_words(replace(SEVERAL, angles=None, angle=wide)).split())
     assert "one for all classes, is not determined by labels alone. Its 95% interval is" in text
     assert "pool" not in text

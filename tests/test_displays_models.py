@@ -107,6 +107,9 @@ def test_angle_from_estimator_and_pipeline(tuned, data, ax):
 
 
 def test_an_angle_that_is_given_is_an_arrow(data, ax):
+    known = AngularCalibratedClassifier(link=Logit(scale=3)).fit(data.X, data.y)
+    assert known.angle_.method == "loo"
+    assert AngleDisplay.from_estimator(known, ax=Figure().subplots()).determined
     given = AngularCalibratedClassifier(angle=0.5).fit(data.X, data.y)
     display = AngleDisplay.from_estimator(given, ax=ax)
     assert display.determined

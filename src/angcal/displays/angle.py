@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.displays.style import FAINT, STYLES, Display, fitted_part
+from angcal.displays.style import FAINT, STYLES, Display, fitted_part, last_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +20,6 @@ FITTED_ARROW: dict[str, Any] = {"color": STYLES[0][0], "lw": 4.5, "ls": "-"}
 TRUE_ARROW: dict[str, Any] = {"color": STYLES[1][0], "lw": 2.2, "ls": (0, (4, 1.2))}
 MEAN_LINE: dict[str, Any] = {"color": STYLES[1][0], "lw": 1.4, "ls": (0, (1, 1.5))}
 DARK_TEXT, LIGHT_TEXT = "#0d0d0d", "#fefefe"
-# A wider interval from labels alone leaves the angle undetermined, in degrees.
-WIDE_ANGLE = 30.0
 # Classes whose matrix can still be read, and class by class those that still can be told apart.
 MOST_CELLS, MOST_LINES = 12, 30
 
@@ -31,18 +29,21 @@ def degrees_of(cosine: float) -> float:
     return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
 
 
-def is_determined(method: str, degree_interval: tuple[float, float]) -> bool:
-    """Whether an angle comes from more than labels, or its interval is narrow and excludes 0°.
+def is_determined(method: str, link: Any = None) -> bool:
+    """Whether more than labels tells the angle: Σ, a pool, the user, or a link that is known.
+
+    Labels alone leave it open however narrow its interval: a stronger signal seen at a wider angle
+    gives nearly the same probabilities, and the prior on its strength settles the rest.
 
     Parameters
     ----------
     method : str
         How it was found, ``angle_.method``.
-    degree_interval : (float, float)
-        In degrees, the smaller end first.
+    link : optional
+        As it was given to the classifier.
     """
-    low, high = degree_interval
-    return method != "loo" or (low >= 1.0 and high - low <= WIDE_ANGLE)
+    estimated = isinstance(link, str) or getattr(link, "covariance", link) is None
+    return method != "loo" or not estimated
 
 
 def degrees_between(cosines: Any) -> tuple[float, float]:
@@ -148,7 +149,7 @@ class AngleDisplay(Display):
             cosine, interval = shared
         else:
             cosine, interval = angle.cosine, angle.interval
-        known = is_determined(angle.method, degrees_between(interval))
+        known = is_determined(angle.method, getattr(last_step(estimator), "link", None))
         return cls(cosine, interval, angle.confidence, known).plot(ax, **plot_options)
 
     @property
@@ -360,8 +361,7 @@ class AngleMatrixDisplay(Display):
             )
         classes = list(fitted_part(estimator, "classes_", cls.__name__))
         columns = classes if matrix.shape[1] == len(classes) else None
-        shared = shared_angle(angle) if matrix.shape[0] == matrix.shape[1] else None
-        known = shared is None or is_determined(angle.method, degrees_between(shared[1]))
+        known = is_determined(angle.method, getattr(last_step(estimator), "link", None))
         return cls(matrix, classes, columns, angle.interval, known).plot(ax, **plot_options)
 
     def plot(

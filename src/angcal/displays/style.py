@@ -126,9 +126,14 @@ def histogram_below(
     return below
 
 
+def last_step(estimator: Any) -> Any:
+    """The classifier itself, or the one that a Pipeline ends in."""
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
 def fitted_part(estimator: Any, attribute: str, display: str) -> Any:
     """``attribute`` of a fitted classifier, or of the one that a Pipeline ends in."""
-    model = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    model = last_step(estimator)
     # A model that was saved without it says so itself.
     if not (hasattr(model, attribute) or hasattr(model, "_saved_without_training")):
         raise TypeError(

@@ -68,12 +68,9 @@ class ClassTable:
     classes: tuple[ClassFigures, ...]
     order: tuple[int, ...]
 
-    @property
-    def shown(self) -> list[ClassFigures]:
-        """All classes in their order; of more than twenty the worst, the worst first."""
-        if len(self.classes) <= MOST_ROWS:
-            return list(self.classes)
-        return self.worst(MOST_ROWS)
+    def first(self, count: int) -> list[ClassFigures]:
+        """All classes in their order; where there are more than `count`, the worst first."""
+        return list(self.classes) if len(self.classes) <= count else self.worst(count)
 
     def worst(self, count: int) -> list[ClassFigures]:
         """So many classes, those first that err most."""

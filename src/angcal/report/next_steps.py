@@ -7,8 +7,8 @@ from angcal.report.verdict import MOST_CLASSES_NAMED, SMALL_GAIN, Verdict, short
 
 # A class with fewer rows has a probability that one row moves by a tenth or more.
 FEW_ROWS = 10
-# Off by less, mean over all rows, and nobody would notice.
-NOTICEABLE = 0.005
+# Off by less, as a share of the class's own rows, and nobody would notice.
+NOTICEABLE = 0.1
 
 
 def next_steps(found: Findings) -> list[str]:
@@ -61,7 +61,11 @@ def _about_classes(found: Findings) -> list[str]:
         )
     table = found.class_table
     if table is not None and len(found.classes) > 2:
-        off = [one.name for one in table.worst(len(table.classes)) if one.outside > NOTICEABLE]
+        off = [
+            one.name
+            for one in table.worst(len(table.classes))
+            if one.outside > NOTICEABLE * one.rows / found.n_rows
+        ]
         if off:
             steps.append(
                 f"Take the probabilities of {_named(off)} with care: they err by more than chance "

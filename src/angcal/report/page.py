@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from angcal.report import pictures
-from angcal.report.classes import MOST_PICTURES
+from angcal.report.classes import MOST_PICTURES, MOST_ROWS
 from angcal.report.comparison import METRICS, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
 from angcal.report.findings import DEFAULT_TITLE, Findings, Progress, examine, verdict
@@ -95,6 +95,7 @@ def page(found: Findings) -> str:
         "drawings": _drawings(found),
         "positive": shortened(found.classes[1]),
         "penalties_in_folds": PENALTIES_IN_FOLDS,
+        "class_pictures": min(len(found.classes), MOST_PICTURES),
         "comparison_rows": _comparison_rows(found),
     }
     if found.verdict is not None:
@@ -125,7 +126,7 @@ def class_rows(found: Findings) -> list[tuple[str, ...]]:
             f"{one.plain_ece:.3f}",
             f"{one.calibrated_ece:.3f}",
         )
-        for one in table.shown
+        for one in table.first(MOST_ROWS)
     ]
 
 
@@ -208,7 +209,7 @@ def _model_drawings(found: Findings) -> dict[str, Any]:
         drawings["link"] = pictures.smoothed_link(model)
     else:
         drawings["link"] = pictures.plain_and_calibrated(figures)
-        drawings["classes"] = pictures.classes(table.worst(MOST_PICTURES))
+        drawings["classes"] = pictures.classes(table.first(MOST_PICTURES))
     shown = [name for name in PATH if figures.two or np.isfinite(getattr(model.path_, name)).any()]
     drawings |= {name: pictures.penalty_path(model.path_, name, PATH[name]) for name in shown}
     return drawings

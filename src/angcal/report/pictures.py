@@ -271,21 +271,20 @@ def quantiles(found: Diagnostics) -> Picture:
 
 
 @drawn
-def classes(worst: list[ClassFigures]) -> Picture:
+def classes(shown: list[ClassFigures]) -> Picture:
     """Small reliability diagrams of a few classes."""
-    displays = [ReliabilityDisplay(one.curve) for one in worst]
-    columns = 3 if len(worst) > 2 else 2
-    rows = -(-len(worst) // columns)
-    figure = _figure(2.5 * rows, 7.2)
-    names = [_short(one.name) for one in worst]
+    displays = [ReliabilityDisplay(one.curve) for one in shown]
+    rows = -(-len(shown) // 2)
+    figure = _figure(2.4 * rows)
+    names = [_short(one.name) for one in shown]
     ClasswiseReliabilityDisplay(displays, names).plot(
-        figure.subplots(rows, columns, squeeze=False).ravel(), columns=columns, **_style(True)
+        figure.subplots(rows, 2, squeeze=False).ravel(), columns=2, **_style(True)
     )
     return (
         figure,
         "classes",
         "Reliability class by class",
-        f"One small diagram for each of {len(worst)} classes: the frequency of the class against "
+        f"One small diagram for each of {len(shown)} classes: the frequency of the class against "
         f"its mean calibrated probability in {BINS} bins, with 95% consistency bands.",
     )
 

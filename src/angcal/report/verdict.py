@@ -49,8 +49,8 @@ class AngleFound:
 
     @property
     def is_determined(self) -> bool:
-        """Whether the interval comes from more than labels, or is narrow and excludes 0°."""
-        return is_determined(self.method, self.degrees_interval)
+        """Whether it comes from more than labels."""
+        return is_determined(self.method)
 
 
 @dataclass(frozen=True)
