@@ -27,6 +27,7 @@ from angcal.multiclass.predictor import SeveralPredictor
 from angcal.notices import AngleWarning, warn
 
 TINY = np.finfo(float).tiny
+NO_SIGNAL = "leave-one-out scores rank the labels no better than chance"
 NOT_DETERMINED = "the angles are not determined by labels alone; an unlabelled pool would"
 
 
@@ -150,9 +151,6 @@ def calibrate_classes(
             return _fallback(scores, codes, weights, confidence, reason)
         return _known(scores, codes, weights, whitened, link, confidence)
     posterior = class_posterior(scores.honest, codes, weights, are_logits=scores.link is not None)
-    if not posterior.rises:
-        reason = "leave-one-out scores rank the labels no better than chance"
-        return _fallback(scores, codes, weights, confidence, reason)
     return _unknown(scores, codes, weights, posterior, confidence, observable)
 
 
@@ -172,7 +170,14 @@ def _unknown(
         angle = _observable_angles(scores, weights, observable, confidence)
     else:
         angle = _label_angles(scores, weights, posterior, confidence, observable)
-    if choice.method != "angular":
+    if not posterior.rises:
+        angle = replace(angle, cosine=0.0 * angle.cosine, reason=NO_SIGNAL)
+        warn(
+            f"No signal found: {NO_SIGNAL}, so probabilities stay near the shares of the classes. "
+            "If the weights come from elsewhere, check the order of the classes.",
+            AngleWarning,
+        )
+    elif choice.method != "angular":
         if choice.method != "temperature":
             warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
         reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
