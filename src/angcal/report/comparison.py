@@ -232,12 +232,12 @@ def repeats_for(n_entries: int, n_classes: int = 2) -> int:
 def fold_count(y: Any) -> int:
     """Folds of the cross-validation: five, or as many as the smaller of two classes has rows.
 
-    Of three and more classes one may be rare: with two rows it is in every training set.
+    Of three and more classes one may be rare: with two rows it is in every training set. Then the
+    largest class decides.
     """
     counts = np.unique(y, return_counts=True)[1]
-    if len(counts) > 2 and counts.min() > 1:
-        return N_FOLDS
-    return min(N_FOLDS, int(counts.min()))
+    many = len(counts) > 2 and counts.min() > 1
+    return min(N_FOLDS, int(counts.max() if many else counts.min()))
 
 
 def penalties_in_folds(model: Any) -> Any:
