@@ -38,6 +38,24 @@ def model(tmp_path_factory):
     return out
 
 
+def test_many_classes(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    codes = np.arange(240) % 12
+    X = rng.normal(size=(12, 6))[codes] + 0.5 * rng.normal(size=(240, 6))
+    names = np.array([f"kind {k:02d}" for k in range(12)])
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(kind=names[codes])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    out = tmp_path / "m.skops"
+    assert run("fit", tmp_path / "data.csv", "--target", "kind", "--out", out) == 0
+    assert run("predict", out, tmp_path / "data.csv", "--out", tmp_path / "p.csv") == 0
+    told = pd.read_csv(tmp_path / "p.csv")
+    assert list(told.columns) == [*(f"p_{name}" for name in names), "predicted"]
+    p = told.drop(columns="predicted").to_numpy()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(told["predicted"], names[p.argmax(axis=1)])
+    np.testing.assert_allclose(p, load(out).predict_proba(frame))
+
+
 @pytest.fixture
 def rows(tmp_path):
     new_frame().to_csv(tmp_path / "new.csv", index=False)

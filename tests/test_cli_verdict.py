@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -185,8 +186,22 @@ def test_several_classes_that_share_an_angle():
     assert "pool" not in text
 
 
-def test_prevalence_is_no_signal():
-    assert "show no signal" in in_words(replace(SEVERAL, map="prevalence"))
+def test_no_better_than_shares_is_no_signal():
+    assert "show no signal" in in_words(replace(SEVERAL, beats_shares=False))
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(100, 5)), columns=list("abcde"))
+    y = np.array([f"kind {k}" for k in range(10)])[np.arange(100) % 10]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = judge(fit_table(frame, y, Cs=5), y)
+    assert not found.has_signal
+    assert found.calibrated.log_loss > np.log(10) - 0.05
+
+
+def test_a_model_that_misses_nothing_is_not_called_overconfident():
+    text = words(plain=replace(VERDICT.plain, accuracy=1.0))
+    assert "These rows cannot tell" in text
+    assert "overconfident" not in text
 
 
 def test_with_many_rows_leaving_one_out_changes_little():

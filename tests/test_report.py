@@ -350,6 +350,11 @@ def test_training_sets_choose_among_penalties_about_the_chosen_one(forty):
     assert set(few) <= set(path.C)
 
 
+def test_classes_of_two_rows_each_have_two_folds():
+    assert fold_count(np.arange(40) % 20) == 2
+    assert fold_count([0, 0, 0, 1, 1, 1, 2]) == 1
+
+
 def test_a_class_of_two_rows_costs_no_folds():
     features, y = many_classes(5, per_class=10)
     y[np.flatnonzero(y == "kind 004")[2:]] = "kind 003"

@@ -29,7 +29,7 @@ def refused(frame, target="y"):
         ([0.0, 1.0, 1.0], [0, 1]),
         ([True, False, True], [False, True]),
         (["no", "yes", "no"], ["no", "yes"]),
-        ([0.5, 1.5, 0.5], [0.5, 1.5]),
+        ([0.5, 1.5, 0.5], ["0.5", "1.5"]),
         ([1, 2, 3], [1, 2, 3]),
         (pd.Categorical(["b", "a", "b"]), ["a", "b"]),
         (pd.Categorical([2, 1, 2]), [1, 2]),

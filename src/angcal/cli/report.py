@@ -13,12 +13,13 @@ from angcal.cli import terminal
 DESCRIPTION = """\
 Write a report on how far the probabilities of a table's classifier can be believed.
 
-One HTML file with pictures inside: the verdict in words, reliability diagrams, the angle between
-fitted and true weights, the calibrated curve, the path of penalties, a cross-validated comparison
-with uncalibrated models, Platt scaling and CalibratedClassifierCV, and diagnostics. It loads
-nothing from the network and runs no script, so that it can be mailed, printed and archived.
+One HTML file with pictures inside: the verdict in words, what to do next, reliability diagrams, a
+table of the classes, the angle between fitted and true weights, what calibration makes of a score,
+the path of penalties, a cross-validated comparison with uncalibrated models and other calibrators,
+and diagnostics. It loads nothing from the network and runs no script, so that it can be mailed,
+printed and archived.
 
-Tables are read as by angcal fit.
+Tables are read as by angcal fit, with two classes or any number more.
 """
 EPILOG = """\
 examples:

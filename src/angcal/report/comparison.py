@@ -232,12 +232,12 @@ def repeats_for(n_entries: int, n_classes: int = 2) -> int:
 def fold_count(y: Any) -> int:
     """Folds of the cross-validation: five, or as many as the smaller of two classes has rows.
 
-    Of three and more classes one may be rare: with two rows it is in every training set.
+    Of three and more classes one may be rare: with two rows it is in every training set. Then the
+    largest class decides.
     """
     counts = np.unique(y, return_counts=True)[1]
-    if len(counts) > 2 and counts.min() > 1:
-        return N_FOLDS
-    return min(N_FOLDS, int(counts.min()))
+    many = len(counts) > 2 and counts.min() > 1
+    return min(N_FOLDS, int(counts.max() if many else counts.min()))
 
 
 def penalties_in_folds(model: Any) -> Any:
@@ -294,12 +294,8 @@ def compare(
     failures: dict[str, str] = {}
     tell = progress or (lambda done, total: None)
     tell(0, folds * repeats)
-    splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a class that is in few folds
-        splits = list(splitter.split(np.zeros(len(codes)), codes))
     Cs = None if model is None else penalties_in_folds(model)
-    for index, (train, test) in enumerate(splits):
+    for index, (train, test) in enumerate(_splits(codes, folds, repeats, seed)):
         with warnings.catch_warnings():
             # The fit on all rows has raised what there is to say; folds repeat it.
             warnings.simplefilter("ignore")
@@ -319,6 +315,15 @@ def compare(
     if not kept:
         return f"No method could be fitted: {next(iter(failures.values()))}"
     return _measure(kept, found, codes, folds, seed, failures)
+
+
+def _splits(codes: Any, folds: int, repeats: int, seed: int) -> list[tuple[Any, Any]]:
+    """(training rows, test rows) of every fold."""
+    splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=seed)
+    with warnings.catch_warnings():
+        # scikit-learn's remark on classes with fewer rows than there are folds.
+        warnings.simplefilter("ignore", UserWarning)
+        return list(splitter.split(np.zeros(len(codes)), codes))
 
 
 def fits_of(method: Method, n_classes: int) -> str:

@@ -20,7 +20,7 @@ from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.metrics import expected_calibration_error
 from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
-from angcal.penalty_path.choice import calibration_slope
+from angcal.penalty_path.choice import CLEAR, calibration_slope
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,14 @@ class LeaveOneOut:
             confidence=float(p.max(axis=1).mean()),
             accuracy=float(right.mean()),
         )
+
+    @property
+    def beats_shares(self) -> bool:
+        """Whether calibrated probabilities clearly do better than the shares of the classes."""
+        shares = np.bincount(self.codes) / len(self.codes)
+        gains = -np.log(shares[self.codes]) - row_losses(self.calibrated, self.codes)
+        gain, error = mean_and_error(gains, np.ones(len(gains)))
+        return gain > CLEAR * error
 
     @property
     def gain(self) -> tuple[float, float]:

@@ -120,11 +120,7 @@ def examine(
         progress=lambda done, total: tell(done, total, "cross-validating"),
     )
     n_pool, names = 0 if pool is None else len(pool), tuple(str(name) for name in classes)
-    figures = judged = table = None
-    if fitted is not None:
-        figures = leave_one_out_figures(model, codes)
-        judged = verdict_of(fitted, figures, pool_rows=n_pool)
-        table = class_table(figures, names)
+    figures = None if fitted is None else leave_one_out_figures(model, codes)
     return Findings(
         title=title,
         target=str(target),
@@ -140,8 +136,8 @@ def examine(
         refusal=refusal,
         model=model,
         figures=figures,
-        verdict=judged,
-        class_table=table,
+        verdict=verdict_of(fitted, figures, pool_rows=n_pool) if fitted and figures else None,
+        class_table=class_table(figures, names) if figures else None,
         diagnostics=diagnose(model.observables_) if model and n_classes == 2 else None,
         comparison=None if isinstance(comparison, str) else comparison,
         why_no_comparison=comparison if isinstance(comparison, str) else "",

@@ -81,6 +81,8 @@ class Verdict:
         None where nothing could be estimated, or each class has its own.
     angles : dict of AngleFound or None
         Of each class, where they differ.
+    beats_shares : bool
+        Whether three and more classes are told apart clearly better than by their shares.
     map, map_reason : str
         For three and more classes: which map from scores to probabilities is used, and why.
     """
@@ -99,6 +101,7 @@ class Verdict:
     example: tuple[float, float] | None = None
     angle: AngleFound | None = None
     angles: dict[str, AngleFound] | None = None
+    beats_shares: bool = True
     map: str = ""
     map_reason: str = ""
 
@@ -116,13 +119,15 @@ class Verdict:
 
     @property
     def has_signal(self) -> bool:
-        """Whether an angle was found that is not a right one, and rows differ in what they get."""
+        """Whether an angle was found that is not a right one, and the scores say something."""
         found = self.angles is not None or (self.angle is not None and self.angle.cosine != 0)
-        return found and self.map != "prevalence"
+        return found and self.beats_shares
 
     @property
     def leaning(self) -> str:
         """Which way the plain model errs, if it errs by more than chance explains."""
+        if self.plain.accuracy == 1.0:
+            return "about right"  # nothing that it was sure of was wrong
         return confidence_word(self.slope, self.slope_error)
 
     def as_json(self) -> dict[str, Any]:
@@ -167,6 +172,7 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
         example=_example(model, figures),
         angle=angle,
         angles=angles,
+        beats_shares=figures.two or figures.beats_shares,
         map="" if choice is None else choice.method,
         map_reason="" if choice is None else choice.reason,
     )
@@ -312,7 +318,7 @@ def _confidence(verdict: Verdict) -> str:
         facts += f"; where it says {percent(said)}, {percent(believed)} is the calibrated answer"
     if verdict.leaning != "about right":
         return f"The plain logistic regression, C = {verdict.C:.3g}, is {verdict.leaning}: {facts}."
-    if verdict.slope_error > 0.5:  # then the slope says nothing
+    if verdict.slope_error > 0.5 or plain.accuracy == 1.0:  # then the slope says nothing
         return f"These rows cannot tell whether the plain logistic regression is too sure: {seen}."
     return f"The plain logistic regression is neither clearly too sure nor too unsure: {facts}."
 

@@ -52,7 +52,8 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
             "of two classes."
         )
     _check_classes(y, classes, target)
-    return features, y
+    # scikit-learn takes fractions for a quantity, however few there are.
+    return features, np.array([str(label) for label in y]) if y.dtype.kind == "f" else y
 
 
 def _check_name(frame: Any, target: str) -> None:
