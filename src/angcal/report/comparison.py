@@ -34,6 +34,7 @@ N_FOLDS, HOLDOUT_SIZE, PENALTIES = 5, 0.3, 20
 PENALTIES_IN_FOLDS = 7
 
 ANGCAL, UNCALIBRATED, DEFAULT = "angcal", "uncalibrated, same C", "uncalibrated, C = 1"
+CV_TEMPERATURE = "CV temperature, scikit-learn"
 METRICS = ("log-loss", "Brier", "ECE")
 
 
@@ -169,7 +170,7 @@ METHODS = (
         _sklearn,
     ),
     Method(
-        f"CalibratedClassifierCV({N_FOLDS}), temperature",
+        CV_TEMPERATURE,
         "",
         "5" if HAS_TEMPERATURE else "",
         f"{1 - 1 / N_FOLDS:.0%}",

@@ -12,7 +12,7 @@ import numpy as np
 
 from angcal.report import pictures
 from angcal.report.classes import MOST_PICTURES, MOST_ROWS
-from angcal.report.comparison import METRICS, PENALTIES_IN_FOLDS, fits_of
+from angcal.report.comparison import CV_TEMPERATURE, METRICS, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
 from angcal.report.findings import DEFAULT_TITLE, Findings, Progress, examine, verdict
 from angcal.report.next_steps import next_steps
@@ -95,6 +95,7 @@ def page(found: Findings) -> str:
         "drawings": _drawings(found),
         "positive": shortened(found.classes[1]),
         "penalties_in_folds": PENALTIES_IN_FOLDS,
+        "cv_temperature": CV_TEMPERATURE,
         "class_pictures": min(len(found.classes), MOST_PICTURES),
         "comparison_rows": _comparison_rows(found),
     }
