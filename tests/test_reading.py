@@ -380,7 +380,7 @@ def test_a_joint_fit_is_read_as_one():
     y = np.arange(len(X)) % 3
     model = LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y)
     (fit,) = read_fits(model, X, y.astype(float), np.ones(len(X)))
-    assert fit.coef.shape == (2, X.shape[1])
+    assert fit.coef.shape == (3, X.shape[1])
     assert fit.distance_to_optimum < 1e-6
     p = fit.loss.probabilities(fit.scores)
     np.testing.assert_allclose(p, model.predict_proba(X), atol=1e-6)

@@ -107,9 +107,11 @@ def samples(n: int, d: int) -> bool:
     return min(n, d) >= side
 
 
-def separates_classes(n: int, k: int, problems: int) -> bool:
-    """Whether every class of so many rows and columns has leverages of its own."""
-    return n * k * k * problems <= SEPARATE_PRODUCTS
+def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:
+    """Whether every class of so many rows, columns and fits has leverages of its own."""
+    # Steps that few classes share would take as many factorizations.
+    few = n_classes <= SHARED_ROUNDS + SAMPLED_CLASSES
+    return few or n * k * k * n_classes * m <= SEPARATE_PRODUCTS
 
 
 def rows_at_first(n: int, d: int, m: int = 1) -> int:

@@ -177,8 +177,8 @@ def _guard(rows: pd.DataFrame) -> list[str]:
     ratio = found["ratio"]
     above = found[ratio > 1.0 + SLACK].sort_values("ratio", ascending=False)
     told = (
-        f"{DEFAULT} is more than {100 * SLACK:g} % above the better of {' and '.join(YARDSTICKS)} "
-        f"in {len(above)} of {len(found)} cells, and below both in {int((ratio < 1.0).sum())}. Its "
+        f"In {len(above)} of {len(found)} cells {DEFAULT} is more than {100 * SLACK:g} % above the "
+        f"better of {' and '.join(YARDSTICKS)}; in {int((ratio < 1.0).sum())} it is below both. Its "
         f"log-loss over theirs has a median of {ratio.median():.3f}, from {ratio.min():.3f} to "
         f"{ratio.max():.3f}."
     )

@@ -223,7 +223,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         observed = [observe(fit) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         if not training.on_device:
-            warn_about_repeats(rows, observed)
+            warn_about_repeats(rows, training.codes, observed)
         if training.n_classes == 2:
             return self._calibrate(fits[0], rows, training, pool)
         return self._calibrate_classes(fits, observed, rows, training, pool)

@@ -268,7 +268,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         self.C_ = float(self.Cs_[index])
         self._warn_if_at_end(index)
         fit = self._finish(X, design, solution.column(index), all_observables[index])
-        warn_about_repeats(X, [self.observables_])
+        warn_about_repeats(X, labels, [self.observables_])
         self._set_calibration(_calibrated(fit, self.observables_, weights, options))
         self.path_ = self._report(curves, all_observables, errors, index)
         restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]

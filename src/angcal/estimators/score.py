@@ -150,7 +150,7 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         )
         observed = [observe(fit) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
-        warn_about_repeats(rows, observed)
+        warn_about_repeats(rows, training.codes, observed)
         if training.n_classes == 2:
             (fit,) = fits
             self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])

@@ -22,6 +22,7 @@ SMALLEST_SAMPLE = 5
 # scores' spread or the fit follows single rows. Rows this close, as a share of the rows' spread,
 # are copies.
 LARGEST_REPEATED_SHARE, LARGEST_MOVE, LARGEST_FIT_SHARE, NEAR_COPY = 0.25, 0.1, 0.1, 1e-4
+LEAST_AGREEMENT = 0.95
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -198,7 +199,7 @@ def check_tensor(X: Any, n_features: int | None = None) -> None:
             raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
 
 
-def warn_about_repeats(X: Matrix, observed: list[Observables]) -> None:
+def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) -> None:
     """Warn if leaving one row out leaves its copies in, where that matters.
 
     A copy that stays moves the score of its row as much as the row itself does, γψ. That is
@@ -209,6 +210,8 @@ def warn_about_repeats(X: Matrix, observed: list[Observables]) -> None:
     Parameters
     ----------
     X : (n, d) array or sparse matrix
+    codes : (n,) array
+        Labels: copies have the same, rows of few values that are alike by chance have not.
     observed : list of Observables
     """
     if is_tensor(X):
@@ -219,7 +222,7 @@ def warn_about_repeats(X: Matrix, observed: list[Observables]) -> None:
     moved = np.sqrt(np.mean(np.sum(moves**2, axis=1))) > LARGEST_MOVE * spread
     if not (moved or followed.sum() > LARGEST_FIT_SHARE * len(followed)):
         return
-    repeated = has_copies(X)
+    repeated = has_copies(X, codes)
     if followed[repeated].sum() > LARGEST_REPEATED_SHARE * followed.sum():
         warn(
             f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies. "
@@ -229,15 +232,16 @@ def warn_about_repeats(X: Matrix, observed: list[Observables]) -> None:
         )
 
 
-def has_copies(X: Matrix) -> np.ndarray:
+def has_copies(X: Matrix, codes: Floats) -> np.ndarray:
     """Which rows have another one that differs by less than 1e-4 of the rows' spread.
 
     Told by three random projections that agree: rows next to each other along the first are
-    compared along the other two.
+    compared along the other two. None, where labels of such rows differ as those of rows do that
+    have few values.
 
     Examples
     --------
-    >>> has_copies(np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 1.0]]))
+    >>> has_copies(np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 1.0]]), np.array([0.0, 1.0, 0.0]))
     array([ True, False,  True])
     """
     marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
@@ -248,6 +252,9 @@ def has_copies(X: Matrix) -> np.ndarray:
     order = np.argsort(marks[:, 0])
     alike = np.all(np.abs(np.diff(marks[order], axis=0)) <= near, axis=1)
     repeated = np.zeros(len(marks), dtype=bool)
+    same = codes[order[1:][alike]] == codes[order[:-1][alike]]
+    if np.mean(same) < LEAST_AGREEMENT if len(same) else True:
+        return repeated
     repeated[order[1:][alike]] = repeated[order[:-1][alike]] = True
     return repeated
 

@@ -54,7 +54,11 @@ def _observe_classes(
     design: Design, loss: Multinomial, fits: list[LinearFit], options: tuple[Any, ...]
 ) -> list[Observables]:
     """As `angcal.observables.observe` does for one fit, all penalties at once."""
-    separate = plan.separates_classes(*design.shape, len(fits) * loss.n_classes)
+    strengths, method, *rest = options
+    if method == "auto" and not plan.samples(*design.shape):
+        # As for one fit: rows near the border of a class are not told by their sizes.
+        options = (strengths, "single", *rest)
+    separate = plan.separates_classes(*design.shape, loss.n_classes, len(fits))
     means = [mean_curvature(fit.curvatures) for fit in fits]
     for _ in range(plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS):
         found = _leverages(design, means, *options)
