@@ -178,8 +178,8 @@ def _guard(rows: pd.DataFrame) -> list[str]:
     above = found[ratio > 1.0 + SLACK].sort_values("ratio", ascending=False)
     told = (
         f"In {len(above)} of {len(found)} cells {DEFAULT} is more than {100 * SLACK:g} % above the "
-        f"better of {' and '.join(YARDSTICKS)}; in {int((ratio < 1.0).sum())} it is below both. Its "
-        f"log-loss over theirs has a median of {ratio.median():.3f}, from {ratio.min():.3f} to "
+        f"better of {' and '.join(YARDSTICKS)}; in {int((ratio < 1.0).sum())} it is below both. "
+        f"Its log-loss over theirs has a median of {ratio.median():.3f}, from {ratio.min():.3f} to "
         f"{ratio.max():.3f}."
     )
     values = by_method(rows, "log_loss", CELL)
