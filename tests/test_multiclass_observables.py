@@ -5,13 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from angcal import SeparableDataError
+from angcal.baselines import SoftmaxTemperature
 from angcal.leverages import factorize
 from angcal.links import Logit
 from angcal.links.multiclass import contrasts, index_map
@@ -78,6 +81,34 @@ def test_leave_one_out_scores_against_n_refits(K, n, d, intercept, weighted, C):
     off = np.linalg.norm(_seen(found.loo_scores) - _seen(exact), axis=1)
     moved = np.linalg.norm(_seen(found.scores) - _seen(exact), axis=1)
     assert np.mean(off) < 0.05 * np.mean(moved)
+
+
+def _scaled_loss(scores, y):
+    """Log-loss at the best temperature."""
+    slope = 1.0 / SoftmaxTemperature().fit(scores, y).temperature_
+    return log_loss(y, softmax(slope * scores, axis=1))
+
+
+@pytest.mark.parametrize(("n", "d", "K"), [(120, 30, 3), (160, 20, 8)])
+def test_weak_penalties_on_separable_rows(n, d, K, monkeypatch):
+    """Steps settle only after several rounds; then the loss of refits is met within 5 %."""
+    C = 10.0
+    data, model = _fit(n, d, K, C, tol=1e-6, warm_start=True)
+    fit = _multinomial(data, model)
+    start = model.coef_.copy(), model.intercept_.copy()
+    rows = np.arange(0, n, 2)
+    exact = np.empty((len(rows), K))
+    for place, i in enumerate(rows):
+        kept = np.arange(n) != i
+        model.coef_, model.intercept_ = start[0].copy(), start[1].copy()
+        model.fit(data.X[kept], data.y[kept])
+        exact[place] = model.decision_function(data.X[i : i + 1])[0]
+    expected = _scaled_loss(_seen(exact), data.y[rows])
+    found = _scaled_loss(_seen(observe(fit).loo_scores[rows]), data.y[rows])
+    assert found == pytest.approx(expected, rel=0.05)
+    monkeypatch.setattr("angcal.plan.MOST_ROUNDS", 1)
+    once = _scaled_loss(_seen(observe(replace(fit)).loo_scores[rows]), data.y[rows])
+    assert once < 0.99 * found
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -219,14 +250,16 @@ def test_sparse_rows_equal_dense_ones():
     np.testing.assert_allclose(observe(thin).loo_scores, observe(dense).loo_scores, atol=1e-9)
 
 
-@pytest.mark.parametrize(("n", "d", "K"), [(400, 300, 3), (300, 400, 4)])
+@pytest.mark.parametrize(("n", "d", "K"), [(400, 300, 3), (300, 400, 4), (400, 300, 6)])
 def test_sampled_leverages_agree_with_exact_ones(n, d, K):
     data, model = _fit(n, d, K, 0.05)
     fit = _multinomial(data, model)
-    exact, sampled = _steps(fit), _steps(replace(fit, hessian_method="randomised"))
-    # Row by row they scatter, on average they agree.
-    assert np.mean(np.abs(sampled / exact - 1.0)) < 0.15
-    np.testing.assert_allclose(sampled.mean(axis=0), exact.mean(axis=0), rtol=0.03)
+    exact, sampled = observe(fit), observe(replace(fit, hessian_method="randomised"))
+    assert sampled.side == "randomised"
+    # Row by row they scatter, on average they agree as far as they say.
+    assert np.mean(np.abs(sampled.loo_steps / exact.loo_steps - 1.0)) < 0.1
+    ratio = sampled.loo_steps.mean(axis=0) / exact.loo_steps.mean(axis=0)
+    assert np.abs(ratio - 1.0).max() < 3.0 * sampled.step_error
 
 
 def test_optimum_and_away_from_it():

@@ -190,11 +190,13 @@ def observe(fit: LinearFit) -> Observables:
     n, d = fit.shape
     separate = plan.separates_classes(n, min(n, d), fit.loss.n_classes)
     p, mean = fit.loss.probabilities(fit.scores), mean_curvature(fit.curvatures)
-    for _ in range(plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS):
+    for done in range(1, plan.MOST_ROUNDS + 1):
         found = fit.leverages(mean)
         steps = left_out(found.values, mean)
         held = fit.loss.held_back(p, fit.weights, steps)
-        mean = curvature_of(mean_curvature(held), steps)
+        before, mean = mean, curvature_of(mean_curvature(held), steps)
+        if is_settled(before, mean, done, separate):
+            break
     curvatures = curvature_of(held, steps)
     if separate:
         return observables_from(fit, fit.leverages(curvatures), curvatures)
@@ -224,6 +226,12 @@ def _observe_active(fit: LinearFit, loss: Multinomial) -> Observables:
 def mean_curvature(curvatures: Floats) -> Floats:
     """Of all classes, (n, 1)."""
     return curvatures.mean(axis=1, keepdims=True)
+
+
+def is_settled(before: Floats, after: Floats, done: int, separate: bool) -> bool:
+    """Whether another round would hardly change the curvature that is left."""
+    fewest = plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS
+    return done >= fewest and after.sum() > (1.0 - plan.ROUND_TOLERANCE) * before.sum()
 
 
 def typical_classes(curvatures: Floats) -> np.ndarray:

@@ -195,8 +195,9 @@ class LinearFit:
             self._factorized(np.ascontiguousarray(D[:, k]), coef) for k, coef in enumerate(coefs)
         ]
         found = np.column_stack([hessian.leverages() for hessian in hessians])
-        first = hessians[0]
-        return Leverages(found, None, first.side, first.relative_error, first.remark)
+        errors = [hessian.relative_error for hessian in hessians]
+        worst = hessians[int(np.argmax(errors))]
+        return Leverages(found, None, worst.side, max(errors), worst.remark)
 
     @property
     def _shares_design(self) -> bool:

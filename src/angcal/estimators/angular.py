@@ -26,6 +26,7 @@ from angcal.estimators.options import (
     check_options,
     clone_sharing,
     forget,
+    is_for_many_classes,
     open_like,
     refuse_options,
     resolved_link,
@@ -35,7 +36,6 @@ from angcal.estimators.options import (
 )
 from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
-from angcal.links.multiclass import SeveralLink
 from angcal.multiclass import ClassScores, calibrate_classes, class_scores
 from angcal.multiclass.observable import observable_angles
 from angcal.multiclass.on_device import scores_on_device
@@ -324,8 +324,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
 
     def _takes_many_classes(self) -> bool:
         """Not with a link of one index."""
-        ours = self.link is None or isinstance(self.link, SeveralLink) or self.link == "logit"
-        return ours and takes_many_classes(self._model())
+        return is_for_many_classes(self.link) and takes_many_classes(self._model())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

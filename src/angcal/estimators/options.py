@@ -55,6 +55,11 @@ def resolved_link(link: Any) -> tuple[Link, bool]:
     return as_link(link), not isinstance(link, str)
 
 
+def is_for_many_classes(link: Any) -> bool:
+    """Whether three and more classes can have this link: not one of a single index."""
+    return link is None or isinstance(link, SeveralLink) or link == "logit"
+
+
 def resolved_softmax(link: Any, n_classes: int) -> Softmax | None:
     """The link as a softmax of so many classes, or None where all of it is estimated."""
     if not isinstance(link, SeveralLink):

@@ -26,9 +26,11 @@ from angcal.estimators.options import (
     check_options,
     clone_sharing,
     forget,
+    is_for_many_classes,
     open_like,
     refuse_options,
     resolved_link,
+    resolved_softmax,
     rows_like,
     warn_if_unlike,
 )
@@ -224,7 +226,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             )
         check_options(self)
         self._check_path_options()
-        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=True)
+        many = is_for_many_classes(self.link)
+        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=many)
         self.classes_, rows = training.classes, training.X
         refuse_options(self, training, None)
         link, known = resolved_link(self.link)
@@ -269,7 +272,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         self._warn_if_at_end(index)
         fit = self._finish(X, design, solution.column(index), all_observables[index])
         warn_about_repeats(X, labels, [self.observables_])
-        self._set_calibration(_calibrated(fit, self.observables_, weights, options))
+        self._set_calibration(self._calibrated(fit, self.observables_, weights, options))
         self.path_ = self._report(curves, all_observables, errors, index)
         restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]
         self.coefs_paths_ = np.array([coef for coef, _ in restored])
@@ -304,6 +307,20 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         else:
             self.curve_, self.calibration_ = result.map, result.choice
 
+    def _calibrated(
+        self, fit: LinearFit, observables: Observables, weights: Floats, options: Options
+    ) -> Calibration | ClassCalibration:
+        """Angle, link and map of one fit of any number of classes."""
+        if not isinstance(fit.loss, Multinomial):
+            return calibrate(fit, observables, weights, options)
+        codes, angles = fit.labels.astype(np.intp), None
+        if options.angle != "loo" and not (options.pool is None and options.covariance is None):
+            given = (options.covariance, options.pool, options.confidence)
+            angles = observable_angles([fit], [observables], codes, weights, *given)
+        scores = class_scores([fit], [observables])
+        softmax = resolved_softmax(self.link, fit.loss.n_classes)
+        return calibrate_classes(scores, codes, weights, softmax, options.confidence, angles)
+
     def _averaged(
         self,
         chosen: LinearFit,
@@ -329,7 +346,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             with warnings.catch_warnings():
                 # The chosen penalty has said what there is to say.
                 warnings.simplefilter("ignore", AngleWarning)
-                result = _calibrated(fit, observed, weights, options)
+                result = self._calibrated(fit, observed, weights, options)
             curves.append(result.curve if isinstance(result, Calibration) else result.map)
         return PenaltyAverage(self.shares_[used], self.coefs_paths_[used], intercepts[used], curves)
 
@@ -354,7 +371,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
+        tags.classifier_tags.multi_class = is_for_many_classes(self.link)
         return tags
 
     def _check_path_options(self) -> None:
@@ -470,20 +487,6 @@ def path_curves(
         design.labels,
         weights,
     )
-
-
-def _calibrated(
-    fit: LinearFit, observables: Observables, weights: Floats, options: Options
-) -> Calibration | ClassCalibration:
-    """Angle, link and map of one fit of any number of classes."""
-    if not isinstance(fit.loss, Multinomial):
-        return calibrate(fit, observables, weights, options)
-    codes, angles = fit.labels.astype(np.intp), None
-    if options.angle != "loo" and not (options.pool is None and options.covariance is None):
-        given = (options.covariance, options.pool, options.confidence)
-        angles = observable_angles([fit], [observables], codes, weights, *given)
-    scores = class_scores([fit], [observables])
-    return calibrate_classes(scores, codes, weights, None, options.confidence, angles)
 
 
 FOLDS = 5

@@ -19,7 +19,7 @@ from angcal.links.multiclass import Softmax
 from angcal.losses import Multinomial, curvature_of
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
-from angcal.observables import count_shifts, step_ratio, typical_classes
+from angcal.observables import count_shifts, is_settled, step_ratio, typical_classes
 from angcal.rows import TensorRows
 from angcal.solvers.newton_cg import Solution
 
@@ -46,10 +46,12 @@ def scores_on_device(
     p = xp.exp(U - xp.max(U, axis=1, keepdims=True))
     p = p / xp.sum(p, axis=1, keepdims=True)
     curvature = on_host(omega * (1.0 - xp.sum(p * p, axis=1))) / (K - 1.0)
-    for _ in range(plan.SHARED_ROUNDS):
+    for done in range(1, plan.MOST_ROUNDS + 1):
         steps = _steps(rows, curvature, strength)
         held = loss.held_back(p, omega, placed_like(steps, U)[:, None])
-        curvature = curvature_of(on_host(xp.sum(held, axis=1)) / K, steps)
+        before, curvature = curvature, curvature_of(on_host(xp.sum(held, axis=1)) / K, steps)
+        if is_settled(before, curvature, done, separate=False):
+            break
     some = typical_classes(on_host(xp.sum(held, axis=0))[None, :])
     few = xp.asarray(some, device=U.device)
     D = curvature_of(on_host(held[:, few]), steps[:, None])

@@ -14,6 +14,7 @@ from angcal.leverages.steps import left_out, put_back
 from angcal.losses import Multinomial, curvature_of
 from angcal.observables import (
     Observables,
+    is_settled,
     mean_curvature,
     observables_from,
     step_ratio,
@@ -59,15 +60,9 @@ def _observe_classes(
         # As for one fit: rows near the border of a class are not told by their sizes.
         options = (strengths, "single", *rest)
     separate = plan.separates_classes(*design.shape, loss.n_classes, len(fits))
-    means = [mean_curvature(fit.curvatures) for fit in fits]
-    for _ in range(plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS):
-        found = _leverages(design, means, *options)
-        steps = [left_out(each.values, mean) for each, mean in zip(found, means, strict=True)]
-        held = [
-            loss.held_back(loss.probabilities(fit.scores), fit.weights, step)
-            for fit, step in zip(fits, steps, strict=True)
-        ]
-        means = [curvature_of(mean_curvature(E), g) for E, g in zip(held, steps, strict=True)]
+    shared = _shared_steps(design, loss, fits, options, separate)
+    found, steps = [each[0] for each in shared], [each[1] for each in shared]
+    held = [each[2] for each in shared]
     curvatures = [curvature_of(E, step) for E, step in zip(held, steps, strict=True)]
     if separate:
         found = _leverages(design, curvatures, *options)
@@ -88,6 +83,35 @@ def _observe_classes(
         ]
     parts = zip(fits, found, curvatures, strict=True)
     return [_of_design(design, *part) for part in parts]
+
+
+def _shared_steps(
+    design: Design,
+    loss: Multinomial,
+    fits: list[LinearFit],
+    options: tuple[Any, ...],
+    separate: bool,
+) -> list[tuple[Leverages, Floats, Floats]]:
+    """Leverages, steps and what rows hold back, in as many rounds as each penalty takes."""
+    strengths, *others = options
+    means = [mean_curvature(fit.curvatures) for fit in fits]
+    shared: dict[int, tuple[Leverages, Floats, Floats]] = {}
+    left = list(range(len(fits)))
+    for done in range(1, plan.MOST_ROUNDS + 1):
+        found = _leverages(design, [means[c] for c in left], strengths[left], *others)
+        unsettled = []
+        for c, each in zip(left, found, strict=True):
+            fit, mean = fits[c], means[c]
+            step = left_out(each.values, mean)
+            held = loss.held_back(loss.probabilities(fit.scores), fit.weights, step)
+            shared[c] = each, step, held
+            means[c] = curvature_of(mean_curvature(held), step)
+            if not is_settled(mean, means[c], done, separate):
+                unsettled.append(c)
+        left = unsettled
+        if not left:
+            break
+    return [shared[c] for c in range(len(fits))]
 
 
 def _leverages(
