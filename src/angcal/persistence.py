@@ -119,11 +119,21 @@ def save(
     ...     about(Path(folder) / "model.skops")["rows"]
     100
     """
-    path, skops = Path(path), _skops()
+    path = Path(path)
     try:
         record = json.dumps({"format": FORMAT, "versions": _versions(), "about": about or {}})
     except (TypeError, ValueError) as error:
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
+    buffer = io.BytesIO(_packed(model, keep_observables))
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(ABOUT, record)
+    with written(path) as file:
+        file.write(buffer.getbuffer())
+
+
+def _packed(model: Any, keep_observables: bool) -> bytes:
+    """The model as skops writes it, of types that `load` trusts."""
+    skops = _skops()
     try:
         with states_for_files(keep_observables):
             data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
@@ -138,11 +148,7 @@ def save(
             f"{type(model).__name__} cannot be saved: it holds {listed(unknown)}, which no reader "
             "would trust; use a link, loss or penalty of angcal, or keep it with pickle."
         )
-    buffer = io.BytesIO(data)
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(ABOUT, record)
-    with written(path) as file:
-        file.write(buffer.getbuffer())
+    return data
 
 
 def load(path: Any) -> Any:
