@@ -263,7 +263,7 @@ def test_cells_above_both_yardsticks_are_listed():
     assert list(found["which"]) == [LOO_TEMPERATURE, PLAIN]
     np.testing.assert_allclose(found["ratio"], [1.06 / 1.05, 1.10 / 1.05])
     told = "\n".join(multiclass_tables._guard(toy_rows()))
-    assert "in 1 of 2 cells, and below both in 0" in told
+    assert "In 1 of 2 cells angcal is more than 2 % above" in told
     assert "| iris | 3 | 10 | C=1 | 1.1000 | logistic | 1.048 |" in told
 
 
