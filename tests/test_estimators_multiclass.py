@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 from angcal import (
     AngleWarning,
     AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
     Logit,
     OptimalityWarning,
 )
@@ -205,6 +206,45 @@ def test_unfinished_fit_is_reported(simulated):
 def test_options_for_two_classes_are_refused(simulated, options, message):
     with pytest.raises(ValueError, match=message):
         AngularCalibratedClassifier(_model(), **options).fit(simulated.X, simulated.y)
+
+
+@pytest.mark.parametrize("heads", ["joint", "one-vs-rest"])
+def test_observable_angles_from_a_covariance_or_a_pool(simulated, heads):
+    model = _model() if heads == "joint" else OneVsRestClassifier(_model())
+    plain = AngularCalibratedClassifier(model).fit(simulated.X, simulated.y)
+    covariance = AutoregressiveCovariance(300, 0.5, variance=1.0).matrix()
+    pool = simulated.fresh(3000, random_state=5).X
+    # Each class rises along its own score: what its true index, about the mean, does with it.
+    centring = np.eye(3) - 1 / 3
+    true = centring @ simulated.cross_covariance(plain.coef_)
+    spread = np.sqrt(np.diag(centring @ simulated.index_covariance @ centring))
+    for source in ({"covariance": covariance}, {"pool": pool}):
+        for angle in ("auto", "observable"):
+            clf = AngularCalibratedClassifier(model, angle=angle, **source)
+            clf.fit(simulated.X, simulated.y)
+            assert clf.angle_.method == "observable"
+            own = np.diag(clf.angle_.cosine)
+            errors = np.diag(clf.angle_.standard_error)
+            np.testing.assert_array_less(np.abs(own - np.diag(true) / spread), 4 * errors + 0.05)
+            # Probabilities do not depend on them.
+            np.testing.assert_array_equal(
+                clf.predict_proba(simulated.X), plain.predict_proba(simulated.X)
+            )
+    loo = AngularCalibratedClassifier(model, angle="loo", pool=pool).fit(simulated.X, simulated.y)
+    assert loo.angle_.method == "loo"
+
+
+@pytest.mark.parametrize("source", ["nothing", "a small pool"])
+def test_observable_angles_that_are_not_possible_are_reported(simulated, source):
+    pool = simulated.X[:50] if source == "a small pool" else None
+    why = "neither a covariance nor a pool" if pool is None else "too few to invert"
+    for classifier in (
+        AngularCalibratedClassifier(_model(), angle="observable", pool=pool),
+        AngularLogisticRegressionCV([0.1], angle="observable", pool=pool),
+    ):
+        with pytest.warns(AngleWarning, match=f"angle='observable' is not possible: .*{why}"):
+            classifier.fit(simulated.X, simulated.y)
+        assert classifier.angle_.method == "loo"
 
 
 def test_softmax_is_refused_for_two_classes(simulated):

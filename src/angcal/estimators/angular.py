@@ -37,7 +37,7 @@ from angcal.estimators.options import (
 from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
 from angcal.multiclass import ClassScores, calibrate_classes, class_scores
-from angcal.multiclass.observable import observable_angles
+from angcal.multiclass.observable import asked_angles
 from angcal.multiclass.on_device import scores_on_device
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit
@@ -284,12 +284,10 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         self.coef_, self.intercept_ = scores.coef, scores.intercept
         forget(self, "passes_")
         opened = open_like(self, pool, rows, self._rows_like_X)
-        angles: list[Angle] | str | None = None
-        if self.angle != "loo" and not (opened is None and self.covariance is None):
-            codes = training.codes.astype(np.intp)
-            options = (training.weights, self.covariance, opened, self.confidence)
-            angles = observable_angles(fits, observed, codes, *options)
-            warn_if_unlike(opened, rows)
+        codes = training.codes.astype(np.intp)
+        options = (training.weights, self.covariance, opened, self.confidence)
+        angles = asked_angles(self.angle, fits, observed, codes, *options)
+        warn_if_unlike(opened, rows)
         return self._calibrate_scores(scores, training.codes, training.weights, angles)
 
     def _calibrate_scores(

@@ -49,7 +49,7 @@ from angcal.estimators.training import (
 )
 from angcal.losses import Multinomial
 from angcal.multiclass import ClassCalibration, calibrate_classes, class_scores
-from angcal.multiclass.observable import observable_angles
+from angcal.multiclass.observable import asked_angles
 from angcal.notices import AngleWarning, PenaltyWarning, warn
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
@@ -313,10 +313,9 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         """Angle, link and map of one fit of any number of classes."""
         if not isinstance(fit.loss, Multinomial):
             return calibrate(fit, observables, weights, options)
-        codes, angles = fit.labels.astype(np.intp), None
-        if options.angle != "loo" and not (options.pool is None and options.covariance is None):
-            given = (options.covariance, options.pool, options.confidence)
-            angles = observable_angles([fit], [observables], codes, weights, *given)
+        codes = fit.labels.astype(np.intp)
+        given = (options.covariance, options.pool, options.confidence)
+        angles = asked_angles(options.angle, [fit], [observables], codes, weights, *given)
         scores = class_scores([fit], [observables])
         softmax = resolved_softmax(self.link, fit.loss.n_classes)
         return calibrate_classes(scores, codes, weights, softmax, options.confidence, angles)

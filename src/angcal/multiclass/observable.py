@@ -16,8 +16,38 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.angle import Angle, AngleError, observable_angle, training_sign
 from angcal.covariance import Precision, StagnationError, precision, score_scale
+from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables
 from angcal.problem import LinearFit
+
+
+def asked_angles(
+    angle: Any,
+    fits: list[LinearFit],
+    observed: list[Observables],
+    codes: np.ndarray,
+    weights: Floats,
+    covariance: Any,
+    pool: Any,
+    confidence: float,
+) -> list[Angle] | str | None:
+    """`observable_angles` where they are asked for; warns where ``angle`` insists on them in vain.
+
+    Parameters
+    ----------
+    angle : {"auto", "observable", "loo"}
+    """
+    nothing_given = covariance is None and pool is None
+    if angle == "loo" or (nothing_given and angle == "auto"):
+        return None
+    found = observable_angles(fits, observed, codes, weights, covariance, pool, confidence)
+    if isinstance(found, str) and angle == "observable":
+        warn(
+            f"angle='observable' is not possible: {found}. The leave-one-out angles are used; "
+            "pass a covariance or a larger pool for the observable ones.",
+            AngleWarning,
+        )
+    return found
 
 
 def observable_angles(
