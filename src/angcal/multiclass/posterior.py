@@ -32,7 +32,7 @@ from angcal.multiclass.class_map import ClassMap
 # Chosen on 44 designs of 14 datasets (4 to 80 labels per class, 3 to 50 classes): mean held-out
 # log-loss over the better of plain and temperature scaling 0.984. δ within ±0.3 or ±1: +0.4 and
 # 0 %; without e +0.2 %, e within ±0.2 or ±0.4: +0.2 and +0.9 %; a about a typical scale: +0.1 %.
-# log a on 48 designs of 4 to 60 labels per class, 8 draws: mean 0.936 with (0.7, 1.5); (1, 1) 0.944,
+# log a on 48 designs of 4 to 60 labels per class, 8 draws each: 0.936 at (0.7, 1.5); (1, 1) 0.944,
 # (1.5, 1.5) 0.938, (2, 2) 0.940, (1, 1.5) 0.937, (0.7, 2) 0.936, (0.5, 1.5) 0.935.
 SMALL_SLOPE_SD, LARGE_SLOPE_SD, OFFSET_SD, CLASS_SLOPE_SD = 0.7, 1.5, 0.5, 0.1
 MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN, LONGEST_STEP = 50, 30, 1e-6, 1.0
