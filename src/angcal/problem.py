@@ -170,25 +170,21 @@ class LinearFit:
             method=self.hessian_method if method is None else method,
         )
 
-    def leverages(self, curvatures: Floats | None = None) -> Leverages:
-        """h_i, and for one score their coupling, under given curvatures or the fit's own.
+    def leverages(self, D: Floats) -> Leverages:
+        """h_i, and for one score their coupling, under curvatures D, the fit's own or others.
 
         With K scores each class is a problem of its own (:class:`~angcal.losses.Multinomial`).
         """
-        D = self.curvatures if curvatures is None else curvatures
         if D.ndim == 1:
-            hessian = self.hessian if curvatures is None else self._factorized(D, self.coef)
+            own = D is self.curvatures
+            hessian = self.hessian if own else self._factorized(D, self.coef)
             h = hessian.leverages()
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
         K, m = len(self.coef), D.shape[1]
         if self._shares_design and m > plan.SAMPLED_CLASSES:
-            # Rows near the border of a class reach farther than others of their size, so that
-            # sampling takes more of them than a factorization of moderate side is worth.
-            short = self.hessian_method == "auto" and not plan.samples(*self.design.shape)
-            method = "single" if short else self.hessian_method
-            strengths = np.full(m, self._ridge)
-            return many_leverages(self.design, D, strengths, method=method, with_coupling=False)
+            strengths, method = np.full(m, self._ridge), self.hessian_method
+            return many_leverages(self.design, D, strengths, method=method, of_classes=True)
         # A few classes, no penalty, or an active set for each class.
         coefs = self.coef if m == K else [self.coef.any(axis=0) * 1.0] * m
         hessians = [
