@@ -16,13 +16,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import largest_entry
 from angcal.leverages import (
     HessianOrFallback,
     Leverages,
     PenalizedHessian,
+    SingularHessianError,
     factorize,
     many_leverages,
 )
@@ -160,15 +163,25 @@ class LinearFit:
         self, curvatures: Floats, coef: Floats, method: str | None = None
     ) -> PenalizedHessian | HessianOrFallback:
         N = self.total_weight
-        return factorize(
-            self.X,
-            curvatures,
-            N * np.asarray(self.penalty.curvature(coef)),
-            fit_intercept=self.fit_intercept,
-            intercept_curvature=N * self.intercept_strength,
-            active=self.penalty.active(coef),
-            method=self.hessian_method if method is None else method,
-        )
+        try:
+            return factorize(
+                self.X,
+                curvatures,
+                N * np.asarray(self.penalty.curvature(coef)),
+                fit_intercept=self.fit_intercept,
+                intercept_curvature=N * self.intercept_strength,
+                active=self.penalty.active(coef),
+                method=self.hessian_method if method is None else method,
+            )
+        except SingularHessianError as error:
+            known = isinstance(self.X, np.ndarray) or sparse.issparse(self.X)
+            largest = largest_entry(self.X) if known else 1.0
+            if not (largest > 1e6 or largest < 1e-6):
+                raise
+            raise SingularHessianError(
+                f"{error} The entries of X reach {largest:.1e}: scale it, for example with "
+                "StandardScaler."
+            ) from error
 
     def leverages(self, D: Floats) -> Leverages:
         """h_i, and for one score their coupling, under curvatures D, the fit's own or others.

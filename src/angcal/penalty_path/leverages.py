@@ -40,7 +40,7 @@ def observe_path(
         found = many_leverages(
             design.rows,
             np.column_stack(curvatures),
-            np.repeat(strengths[places], per_fit),
+            np.repeat(design.scaled(strengths[places]), per_fit),
             method=method,
             order=order,
             tolerance=tolerance,
