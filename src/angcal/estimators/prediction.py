@@ -61,15 +61,15 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        unsaved = []
+        unsaved = set(state.pop("_unsaved_parameters", ()))
         for name in _left_out_of_states.get():
             if name in OF_TRAINING and name in state:
                 del state[name]
                 state["_saved_without_training"] = True
             elif state.get(name) is not None and not isinstance(state[name], BaseEstimator):
                 state[name] = None
-                unsaved.append(name)
-        return {**state, "_unsaved_parameters": unsaved} if unsaved else state
+                unsaved.add(name)
+        return {**state, "_unsaved_parameters": sorted(unsaved)} if unsaved else state
 
     if not TYPE_CHECKING:  # To a type checker it would be every attribute.
 
