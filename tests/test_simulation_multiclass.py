@@ -24,7 +24,7 @@ from angcal.simulation import (
     simulate,
     simulate_several,
 )
-from angcal.simulation.designs import draw_classes
+from angcal.simulation.designs import draw_labels
 
 D, K = 9, 3
 
@@ -261,7 +261,7 @@ def test_conditional_mean_of_the_indices_is_linear():
 class TestDrawClasses:
     def test_frequencies(self):
         p, n = np.array([0.1, 0.2, 0.3, 0.4]), 40_000
-        y = draw_classes(np.tile(p, (n, 1)), np.random.default_rng(0))
+        y = draw_labels(np.tile(p, (n, 1)), np.random.default_rng(0))
         error = np.sqrt(p * (1 - p) / n)
         assert np.all(np.abs(np.bincount(y) / n - p) < 4 * error)
 
@@ -274,8 +274,8 @@ class TestDrawClasses:
                 return np.full(size, self.value)
 
         P = np.array([[0.0, 0.7, 0.3, 0.0], [0.0, 0.1, 0.9, 0.0]])
-        assert draw_classes(P, Extreme(0.0)).tolist() == [1, 1]
-        assert draw_classes(P, Extreme(np.nextafter(1.0, 0.0))).tolist() == [2, 2]
+        assert draw_labels(P, Extreme(0.0)).tolist() == [1, 1]
+        assert draw_labels(P, Extreme(np.nextafter(1.0, 0.0))).tolist() == [2, 2]
 
 
 # --- Bad input -------------------------------------------------------------------------------

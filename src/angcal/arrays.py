@@ -76,6 +76,19 @@ def on_host(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+def largest_entry(X: Any) -> float:
+    """max |x_ij| of a NumPy or sparse array, without a copy of it."""
+    entries = X.data if hasattr(X, "tocsr") else X
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+
+
+def softmax(logits: Any, axis: int = 1) -> Any:
+    """exp(u_k)/Σ_l exp(u_l) along an axis, where the logits are."""
+    xp = namespace_of(logits)
+    p = xp.exp(logits - xp.max(logits, axis=axis, keepdims=True))
+    return p / xp.sum(p, axis=axis, keepdims=True)
+
+
 ENTRIES_AT_ONCE = 1 << 15
 """Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
 MANY_ENTRIES = 1 << 24

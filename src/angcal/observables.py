@@ -35,7 +35,9 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import softmax
 from angcal.leverages import Leverages
+from angcal.leverages.shared import ClassRows, LeveragesOf, corrected_steps, shared_steps
 from angcal.leverages.steps import left_out, put_back, remaining_curvature
 from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
@@ -183,31 +185,49 @@ def observe(fit: LinearFit) -> Observables:
     >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
     True
     """
-    if not isinstance(fit.loss, Multinomial):
-        return observables_from(fit, fit.leverages())
-    if fit.penalty.l1 > 0:
-        return _observe_active(fit, fit.loss)
     n, d = fit.shape
-    separate = plan.separates_classes(n, min(n, d), fit.loss.n_classes)
-    p, mean = fit.loss.probabilities(fit.scores), mean_curvature(fit.curvatures)
-    for done in range(1, plan.MOST_ROUNDS + 1):
-        found = fit.leverages(mean)
-        steps = left_out(found.values, mean)
-        held = fit.loss.held_back(p, fit.weights, steps)
-        before, mean = mean, curvature_of(mean_curvature(held), steps)
-        if is_settled(before, mean, done, separate):
-            break
-    curvatures = curvature_of(held, steps)
-    if separate:
-        return observables_from(fit, fit.leverages(curvatures), curvatures)
-    some = typical_classes(curvatures)
-    own = left_out(fit.leverages(curvatures[:, some]).values, curvatures[:, some])
-    steps = steps * step_ratio(own, steps, fit.residuals[:, some])
-    shared = replace(found, values=put_back(steps, curvatures))
-    return observables_from(fit, shared, curvatures)
+    separate = isinstance(fit.loss, Multinomial) and plan.separates_classes(
+        n, min(n, d), fit.loss.n_classes
+    )
+    return observe_all([fit], lambda parts, _: [fit.leverages(D) for D in parts], separate)[0]
 
 
-def _observe_active(fit: LinearFit, loss: Multinomial) -> Observables:
+def observe_all(fits: list[LinearFit], leverages: LeveragesOf, separate: bool) -> list[Observables]:
+    """Observables of fits that share a loss and rows, as the penalties of a path do.
+
+    Parameters
+    ----------
+    fits : list of LinearFit
+    leverages : callable
+        (curvatures, places of the fits that they belong to) -> leverages of each.
+    separate : bool
+        Whether each of K classes has leverages of its own; for one score it does not matter.
+    """
+    loss = fits[0].loss
+    curvatures = [fit.curvatures for fit in fits]
+    if isinstance(loss, Multinomial) and fits[0].penalty.l1 > 0:
+        curvatures = [_active_curvatures(fit, loss) for fit in fits]
+    elif isinstance(loss, Multinomial):
+        rows = [_class_rows(fit, loss) for fit in fits]
+        shared = shared_steps(rows, leverages, separate)
+        curvatures = [each.curvatures() for each in shared]
+        if not separate:
+            totals = [D.sum(axis=0) for D in curvatures]
+            steps = corrected_steps(rows, shared, totals, leverages)
+            found = [
+                replace(each.leverages, values=put_back(step, D))
+                for each, step, D in zip(shared, steps, curvatures, strict=True)
+            ]
+            return list(map(observables_from, fits, found, curvatures))
+    found = leverages(curvatures, list(range(len(fits))))
+    return list(map(observables_from, fits, found, curvatures))
+
+
+def _class_rows(fit: LinearFit, loss: Multinomial) -> ClassRows:
+    return ClassRows(loss, softmax(fit.scores), fit.labels.astype(np.intp), fit.weights)
+
+
+def _active_curvatures(fit: LinearFit, loss: Multinomial) -> Floats:
     """Of an ℓ₁ penalty, which leaves every class columns of its own.
 
     K/(K − 1)·p(1 − p) is what scores that sum to zero see. A column that one class alone uses sees
@@ -218,41 +238,11 @@ def _observe_active(fit: LinearFit, loss: Multinomial) -> Observables:
     share = 1.0 - (K - classes) / (K * (K - 1.0))
     curvatures = share * fit.curvatures
     steps = left_out(fit.leverages(curvatures).values, curvatures)
-    held = share * loss.held_back(loss.probabilities(fit.scores), fit.weights, steps)
-    curvatures = curvature_of(held, steps)
-    return observables_from(fit, fit.leverages(curvatures), curvatures)
+    return curvature_of(share * _class_rows(fit, loss).held_back(steps), steps)
 
 
-def mean_curvature(curvatures: Floats) -> Floats:
-    """Of all classes, (n, 1)."""
-    return curvatures.mean(axis=1, keepdims=True)
-
-
-def is_settled(before: Floats, after: Floats, done: int, separate: bool) -> bool:
-    """Whether another round would hardly change the curvature that is left."""
-    fewest = plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS
-    return done >= fewest and after.sum() > (1.0 - plan.ROUND_TOLERANCE) * before.sum()
-
-
-def typical_classes(curvatures: Floats) -> np.ndarray:
-    """A few classes, from those of the least curvature to those of the most."""
-    totals = curvatures.sum(axis=0)
-    count = min(plan.SAMPLED_CLASSES, len(totals))
-    places = (np.arange(count) + 0.5) * len(totals) / count
-    return np.argsort(totals)[places.astype(np.intp)]
-
-
-def step_ratio(own: Floats, shared: Floats, residuals: Floats) -> float:
-    """Σψ²γ_ik/Σψ²γ_i over some classes: by how much shared steps fall short of their own."""
-    squares = residuals**2
-    return float(np.sum(squares * own) / max(np.sum(squares * shared), np.finfo(float).tiny))
-
-
-def observables_from(
-    fit: LinearFit, found: Leverages, curvatures: Floats | None = None
-) -> Observables:
-    """Observables of a fit whose leverages are at hand, under its own curvatures or given ones."""
-    D = fit.curvatures if curvatures is None else curvatures
+def observables_from(fit: LinearFit, found: Leverages, D: Floats) -> Observables:
+    """Observables of a fit whose leverages under curvatures D are at hand."""
     return Observables(
         scores=fit.scores,
         linear_scores=fit.scores - fit.intercept,

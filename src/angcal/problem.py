@@ -16,13 +16,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import largest_entry
 from angcal.leverages import (
     HessianOrFallback,
     Leverages,
     PenalizedHessian,
+    SingularHessianError,
     factorize,
     many_leverages,
 )
@@ -160,35 +163,41 @@ class LinearFit:
         self, curvatures: Floats, coef: Floats, method: str | None = None
     ) -> PenalizedHessian | HessianOrFallback:
         N = self.total_weight
-        return factorize(
-            self.X,
-            curvatures,
-            N * np.asarray(self.penalty.curvature(coef)),
-            fit_intercept=self.fit_intercept,
-            intercept_curvature=N * self.intercept_strength,
-            active=self.penalty.active(coef),
-            method=self.hessian_method if method is None else method,
-        )
+        try:
+            return factorize(
+                self.X,
+                curvatures,
+                N * np.asarray(self.penalty.curvature(coef)),
+                fit_intercept=self.fit_intercept,
+                intercept_curvature=N * self.intercept_strength,
+                active=self.penalty.active(coef),
+                method=self.hessian_method if method is None else method,
+            )
+        except SingularHessianError as error:
+            known = isinstance(self.X, np.ndarray) or sparse.issparse(self.X)
+            largest = largest_entry(self.X) if known else 1.0
+            if not (largest > 1e6 or largest < 1e-6):
+                raise
+            raise SingularHessianError(
+                f"{error} The entries of X reach {largest:.1e}: scale it, for example with "
+                "StandardScaler."
+            ) from error
 
-    def leverages(self, curvatures: Floats | None = None) -> Leverages:
-        """h_i, and for one score their coupling, under given curvatures or the fit's own.
+    def leverages(self, D: Floats) -> Leverages:
+        """h_i, and for one score their coupling, under curvatures D, the fit's own or others.
 
         With K scores each class is a problem of its own (:class:`~angcal.losses.Multinomial`).
         """
-        D = self.curvatures if curvatures is None else curvatures
         if D.ndim == 1:
-            hessian = self.hessian if curvatures is None else self._factorized(D, self.coef)
+            own = D is self.curvatures
+            hessian = self.hessian if own else self._factorized(D, self.coef)
             h = hessian.leverages()
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
         K, m = len(self.coef), D.shape[1]
         if self._shares_design and m > plan.SAMPLED_CLASSES:
-            # Rows near the border of a class reach farther than others of their size, so that
-            # sampling takes more of them than a factorization of moderate side is worth.
-            short = self.hessian_method == "auto" and not plan.samples(*self.design.shape)
-            method = "single" if short else self.hessian_method
-            strengths = np.full(m, self._ridge)
-            return many_leverages(self.design, D, strengths, method=method, with_coupling=False)
+            strengths, method = np.full(m, self._ridge), self.hessian_method
+            return many_leverages(self.design, D, strengths, method=method, of_classes=True)
         # A few classes, no penalty, or an active set for each class.
         coefs = self.coef if m == K else [self.coef.any(axis=0) * 1.0] * m
         hessians = [

@@ -5,46 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
-from angcal.angle import Angle
-from angcal.calibrate import Options, calibrate
-from angcal.estimators.base_model import (
-    fit_base,
-    fit_on_device,
-    fit_params_for,
-    read_base,
-    ridge_strength,
-    routing_of,
-    solve_on_device,
-    takes_many_classes,
-    takes_raw_rows,
-)
+from angcal.calibrate import Calibration
+from angcal.estimators.angular_base import AngularBase
+from angcal.estimators.around_model import AroundModel
+from angcal.estimators.base_model import fit_on_device, ridge_strength, solve_on_device
 from angcal.estimators.options import (
     check_options,
-    clone_sharing,
-    forget,
     is_for_many_classes,
-    open_like,
     refuse_options,
-    resolved_link,
-    resolved_softmax,
-    rows_like,
     warn_if_unlike,
 )
-from angcal.estimators.prediction import CalibratedPrediction, LeaveOneOutMixin
-from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
-from angcal.multiclass import ClassScores, calibrate_classes, class_scores
-from angcal.multiclass.observable import asked_angles
+from angcal.estimators.training import Training
+from angcal.multiclass import ClassCalibration
 from angcal.multiclass.on_device import scores_on_device
-from angcal.observables import Observables, observe
-from angcal.problem import LinearFit
-from angcal.sklearn_problems import unwrap
+from angcal.observables import observe
 
 
-class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
+class AngularCalibratedClassifier(AngularBase, AroundModel):
     r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
 
     The fitted score is blended with just as much Gaussian noise as the angle between fitted and
@@ -174,10 +153,6 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         self.observables = observables
         self.confidence = confidence
 
-    def __sklearn_clone__(self) -> AngularCalibratedClassifier:
-        """Clone that shares the pool and the covariance instead of copying them."""
-        return clone_sharing(self)
-
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, **fit_params: Any
     ) -> AngularCalibratedClassifier:
@@ -204,152 +179,42 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         AngularCalibratedClassifier
             The fitted estimator.
         """
-        model, pool = self._model(), self.pool if pool is None else pool
         check_options(self)
-        training = validated(
-            self,
-            X,
-            y,
-            sample_weight,
-            raw_rows=takes_raw_rows(model),
-            many_classes=self._takes_many_classes(),
-            fit_params=fit_params_for(self, fit_params),
-        )
-        self.classes_ = training.classes
+        pool = self._given_pool(pool)
+        training = self._training(X, y, sample_weight, fit_params)
         refuse_options(self, training, pool)
-        if training.on_device and training.n_classes > 2:
-            return self._fit_classes_on_device(model, training)
-        rows, fits = self._fit_base(model, training)
-        observed = [observe(fit) for fit in fits]
-        self.observables_ = observed[0] if len(observed) == 1 else observed
-        if not training.on_device:
-            warn_about_repeats(rows, training.codes, observed)
-        if training.n_classes == 2:
-            return self._calibrate(fits[0], rows, training, pool)
-        return self._calibrate_classes(fits, observed, rows, training, pool)
-
-    def _fit_base(self, model: Any, training: Training) -> tuple[Matrix, list[LinearFit]]:
-        """(A) The fitted base model, rows as its linear part sees them, and its fits."""
         if training.on_device:
-            self.estimator_, rows, solution = solve_on_device(model, training)
-            self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
-            self.distance_to_optimum_ = np.nan
-            return training.X, [fit_on_device(model, training, rows, solution)]
-        self.estimator_ = fit_base(model, training)
-        transformer, _ = unwrap(self.estimator_)
-        as_given = transformer is None and not takes_raw_rows(model)
-        rows = training.X if as_given else self._transform(training.X)
-        fits, self.distance_to_optimum_ = read_base(
-            self.estimator_, rows, training, method=self.observables, polish=self.polish
-        )
-        return rows, fits
+            return self._keep(self._fit_on_device(training))
+        rows, fits, observed = self._fit_model(training)  # (A), (B)
+        options = self._options(pool, rows, sign_holdout=self._validated_holdout())
+        result = self._calibrated(fits, observed, training, options)  # (C), (D)
+        warn_if_unlike(options.pool, rows)
+        return self._keep(result)
 
-    def _calibrate(
-        self, fit: LinearFit, rows: Matrix, training: Training, pool: Any
-    ) -> AngularCalibratedClassifier:
-        """(C), (D) Angle, link and curve of one score."""
-        link, known = resolved_link(self.link)
-        opened = open_like(self, pool, rows, self._rows_like_X)
-        options = Options(
-            link=link,
-            link_known=known,
-            angle=self.angle,
-            covariance=self.covariance,
-            pool=opened,
-            sign_holdout=self._validate_holdout(),
-            confidence=self.confidence,
-        )
-        result = calibrate(fit, self.observables_, training.weights, options)
-        warn_if_unlike(opened, rows)
-        if not training.on_device:
-            self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
-            forget(self, "passes_")
-        else:
-            self.passes_ = fit.rows.passes
-        self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
-        self.curve_, self._left_out = result.curve, result.left_out
-        forget(self, "calibration_")
-        return self
-
-    def _calibrate_classes(
-        self,
-        fits: list[LinearFit],
-        observed: list[Observables],
-        rows: Matrix,
-        training: Training,
-        pool: Any,
-    ) -> AngularCalibratedClassifier:
-        """(C), (D) Angles, link and map of several scores."""
-        scores = class_scores(fits, observed)
-        self.coef_, self.intercept_ = scores.coef, scores.intercept
-        forget(self, "passes_")
-        opened = open_like(self, pool, rows, self._rows_like_X)
-        codes = training.codes.astype(np.intp)
-        options = (training.weights, self.covariance, opened, self.confidence)
-        angles = asked_angles(self.angle, fits, observed, codes, *options)
-        warn_if_unlike(opened, rows)
-        return self._calibrate_scores(scores, training.codes, training.weights, angles)
-
-    def _calibrate_scores(
-        self,
-        scores: ClassScores,
-        codes: Floats,
-        weights: Floats,
-        angles: list[Angle] | str | None = None,
-    ) -> AngularCalibratedClassifier:
-        softmax = resolved_softmax(self.link, scores.n_classes)
-        result = calibrate_classes(
-            scores, codes.astype(np.intp), weights, softmax, self.confidence, angles
-        )
-        self.angle_, self.link_, self.curve_ = result.angle, result.link, result.map
-        self.calibration_, self._left_out = result.choice, result.left_out
-        forget(self, "scale_")
-        return self
-
-    def _fit_classes_on_device(self, model: Any, training: Training) -> AngularCalibratedClassifier:
-        """All steps for several classes where X is a tensor; some of its rows make the map."""
+    def _fit_on_device(self, training: Training) -> Calibration | ClassCalibration:
+        """All steps where X is a tensor; for many classes some of its rows make the map."""
+        model, weights = self._model(), training.weights
         self.estimator_, rows, solution = solve_on_device(model, training)
         self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
         self.distance_to_optimum_ = np.nan
-        codes, weights = training.codes.astype(np.intp), training.weights
-        scores, taken = scores_on_device(rows, solution, codes, weights, ridge_strength(model))
+        result: Calibration | ClassCalibration
+        if training.n_classes == 2:
+            fit = fit_on_device(model, training, rows, solution)
+            self.observables_ = observe(fit)
+            options = self._options(None, training.X)
+            result = self._calibrated([fit], [self.observables_], training, options)
+        else:
+            codes = training.codes.astype(np.intp)
+            scores, taken = scores_on_device(rows, solution, codes, weights, ridge_strength(model))
+            result = self._calibrated_scores(scores, codes[taken], weights[taken])
         self.passes_ = rows.passes
-        forget(self, "observables_")
-        return self._calibrate_scores(scores, codes[taken], weights[taken])
-
-    def _model(self) -> Any:
-        return LogisticRegression() if self.estimator is None else self.estimator
+        return result
 
     def _takes_many_classes(self) -> bool:
         """Not with a link of one index."""
-        return is_for_many_classes(self.link) and takes_many_classes(self._model())
+        return is_for_many_classes(self.link) and super()._takes_many_classes()
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self._takes_many_classes()
-        return tags
-
-    def get_metadata_routing(self) -> Any:
-        """What ``fit`` is handed on to: this classifier itself, and its base model.
-
-        Returns
-        -------
-        MetadataRouter
-            As scikit-learn's metadata routing asks for it.
-        """
-        return routing_of(self, self._model(), super().get_metadata_routing())
-
-    def _transform(self, X: Any, name: str = "X") -> Matrix:
-        """Rows as the linear model sees them: through the pipeline's transformers."""
-        transformer, _ = unwrap(self.estimator_)
-        rows = X if transformer is None else transformer.transform(X)
-        return check_array(rows, input_name=name, **ARRAY_RULES)
-
-    def _rows_like_X(self, rows: Any, name: str) -> Matrix:
-        """Unlabelled rows, checked against X's columns and sent through the transformers."""
-        return rows_like(self, rows, name, lambda X: self._transform(X, name))
-
-    def _validate_holdout(self) -> tuple[Matrix, Floats] | None:
+    def _validated_holdout(self) -> tuple[Matrix, Floats] | None:
         if self.sign_holdout is None:
             return None
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,18 +17,11 @@ from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
 
 SMALLEST_SAMPLE = 5
-# Copies of rows bias leave-one-out scores where they are common, and their steps a good part of the
-# scores' spread or the fit follows single rows. Rows this close, as a share of the rows' spread,
-# are copies.
-LARGEST_REPEATED_SHARE, LARGEST_MOVE, LARGEST_FIT_SHARE, NEAR_COPY = 0.25, 0.1, 0.1, 1e-4
-LEAST_AGREEMENT = 0.95
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
     "ensure_min_samples": 1,
 }
-# Entries of a tensor that are looked at together for NaN.
-TENSOR_ENTRIES = 1 << 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +92,9 @@ def validated(
     many_classes: bool,
     fit_params: dict[str, Any] | None = None,
 ) -> Training:
-    """Check what a fit was given, and set the estimator's ``n_features_in_`` and names.
+    """Check what a fit was given, and set the estimator's ``n_features_in_``, names and classes.
+
+    What an earlier fit of another kind may have left is deleted.
 
     Parameters
     ----------
@@ -116,59 +110,23 @@ def validated(
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
         refuse_dask(values, name)
-    encode = encode_several if many_classes else encode_binary
     if on_device(X):
         if fit_params:
             raise TypeError(
                 f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
                 "parameters; leave it out, or pass NumPy arrays."
             )
-        return _validated_tensor(estimator, X, y, sample_weight, encode)
-    if raw_rows:
-        # Whatever the pipeline's first step accepts is welcome here too.
-        validate_data(estimator, X, y, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
+        training = _checked_tensor(estimator, X, y, sample_weight, many_classes)
     else:
-        X, y = validate_data(estimator, X, y, **ARRAY_RULES)
-    classes, codes = encode(y)
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    kept = weights > 0
-    if not kept.any():
-        raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
-    training = Training(X, classes, codes, weights, sample_weight is not None, fit_params or {})
-    if not kept.all():
-        training = training.part(np.flatnonzero(kept))
-        if len(classes) > 2:
-            # A class whose rows all have no weight is as if it had never been there.
-            present, places = np.unique(training.codes, return_inverse=True)
-            classes, codes = classes[present.astype(int)], places.astype(np.float64)
-            training = replace(training, classes=classes, codes=codes)
-    return _enough(training)
-
-
-def _validated_tensor(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, encode: Callable[[Any], Any]
-) -> Training:
-    """Labels and weights on the host, one per row of a tensor."""
-    check_tensor(X)
-    y = y.cpu() if hasattr(y, "cpu") else y
-    classes, codes = encode(column_or_1d(np.asarray(y), warn=True))
-    if len(codes) != X.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give one each.")
-    weights = np.ones(len(codes))
-    if sample_weight is not None:
-        weights = on_host(sample_weight)
-        if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
-            raise ValueError(
-                "sample_weight must be finite and positive, one per row of X, for tensors."
-            )
-    estimator.n_features_in_ = int(X.shape[1])
-    return _enough(Training(X, classes, codes, weights, sample_weight is not None))
-
-
-def _enough(training: Training) -> Training:
-    codes = training.codes
+        if raw_rows:
+            # Whatever the pipeline's first step accepts is welcome here too.
+            validate_data(estimator, X, y, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(estimator, X, y, **ARRAY_RULES)
+        training = _weighted(X, *encode(y, many_classes), sample_weight, fit_params or {})
+    codes, estimator.classes_ = training.codes, training.classes
     if codes.min() == codes.max():
         present = training.classes[int(codes[0])]
         raise ValueError(
@@ -179,7 +137,47 @@ def _enough(training: Training) -> Training:
             f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
             "samples are needed to estimate an angle."
         )
+    for name in ("passes_", "observables_", "distance_to_optimum_", "scale_", "calibration_"):
+        vars(estimator).pop(name, None)
     return training
+
+
+def _weighted(
+    X: Any, classes: np.ndarray, codes: Floats, sample_weight: Any, fit_params: dict[str, Any]
+) -> Training:
+    """Rows of positive weight, and the classes that they have."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
+    training = Training(X, classes, codes, weights, sample_weight is not None, fit_params)
+    if kept.all():
+        return training
+    training = training.part(np.flatnonzero(kept))
+    if len(classes) > 2:
+        # A class whose rows all have no weight is as if it had never been there.
+        present, places = np.unique(training.codes, return_inverse=True)
+        classes, codes = classes[present.astype(int)], places.astype(np.float64)
+        training = replace(training, classes=classes, codes=codes)
+    return training
+
+
+def _checked_tensor(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, many_classes: bool
+) -> Training:
+    """Labels and weights on the host, one per row of a tensor."""
+    check_tensor(X)
+    y = y.cpu() if hasattr(y, "cpu") else y
+    classes, codes = encode(column_or_1d(np.asarray(y), warn=True), many_classes)
+    if len(codes) != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give one each.")
+    weights = np.ones(len(codes)) if sample_weight is None else on_host(sample_weight)
+    if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
+        raise ValueError(
+            "sample_weight must be finite and positive, one per row of X, for tensors."
+        )
+    estimator.n_features_in_ = int(X.shape[1])
+    return Training(X, classes, codes, weights, sample_weight is not None)
 
 
 def check_tensor(X: Any, n_features: int | None = None) -> None:
@@ -191,7 +189,7 @@ def check_tensor(X: Any, n_features: int | None = None) -> None:
         raise ValueError(f"X has the type {X.dtype}; make it float32 or float64.")
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but the fit was made with {n_features}.")
-    rows = max(1, TENSOR_ENTRIES // max(int(X.shape[1]), 1))
+    rows = max(1, (1 << 28) // max(int(X.shape[1]), 1))
     for start in range(0, int(X.shape[0]), rows):
         block = X[start : start + rows, :]
         # A finite sum proves its terms finite, without an array of flags.
@@ -214,16 +212,14 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
         Labels: copies have the same, rows of few values that are alike by chance have not.
     observed : list of Observables
     """
-    if is_tensor(X):
-        return
     moves = np.column_stack([found.loo_steps * found.residuals for found in observed])
     spread = np.sqrt(np.sum([np.var(found.loo_scores, axis=0).sum() for found in observed]))
     followed = np.sum([found.leverage_shares for found in observed], axis=0)
-    moved = np.sqrt(np.mean(np.sum(moves**2, axis=1))) > LARGEST_MOVE * spread
-    if not (moved or followed.sum() > LARGEST_FIT_SHARE * len(followed)):
+    moved = np.sqrt(np.mean(np.sum(moves**2, axis=1))) > 0.1 * spread
+    if not (moved or followed.sum() > 0.1 * len(followed)):
         return
     repeated = has_copies(X, codes)
-    if followed[repeated].sum() > LARGEST_REPEATED_SHARE * followed.sum():
+    if followed[repeated].sum() > 0.25 * followed.sum():
         warn(
             f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies. "
             "Leaving a row out leaves its copies in, so probabilities will be too confident. Drop "
@@ -248,56 +244,36 @@ def has_copies(X: Matrix, codes: Floats) -> np.ndarray:
     spread = marks.std(axis=0)
     if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
         return np.zeros(len(marks), dtype=bool)  # rows that are all alike say nothing at all
-    near = NEAR_COPY * spread
     order = np.argsort(marks[:, 0])
-    alike = np.all(np.abs(np.diff(marks[order], axis=0)) <= near, axis=1)
+    alike = np.all(np.abs(np.diff(marks[order], axis=0)) <= 1e-4 * spread, axis=1)
+    above, below = order[1:][alike], order[:-1][alike]
     repeated = np.zeros(len(marks), dtype=bool)
-    same = codes[order[1:][alike]] == codes[order[:-1][alike]]
-    if np.mean(same) < LEAST_AGREEMENT if len(same) else True:
-        return repeated
-    repeated[order[1:][alike]] = repeated[order[:-1][alike]] = True
+    if len(above) and np.mean(codes[above] == codes[below]) >= 0.95:
+        repeated[above] = repeated[below] = True
     return repeated
 
 
-def encode_binary(y: Any) -> tuple[np.ndarray, Floats]:
-    """(classes, labels): label 1.0 for the second class in sorted order.
+def encode(y: Any, many_classes: bool = False) -> tuple[np.ndarray, Floats]:
+    """(classes, codes): the place of each label among two, or more, sorted classes.
 
     Examples
     --------
-    >>> encode_binary(["no", "yes", "no"])[1]
+    >>> encode(["no", "yes", "no"])[1]
     array([0., 1., 0.])
-    """
-    return _encoded(
-        y,
-        ("binary",),
-        "Only binary classification is supported. The type of the target is {kind}.",
-    )
-
-
-def encode_several(y: Any) -> tuple[np.ndarray, Floats]:
-    """(classes, codes): the place of each label among two or more sorted classes.
-
-    Examples
-    --------
-    >>> encode_several(["red", "blue", "green"])[1]
+    >>> encode(["red", "blue", "green"], many_classes=True)[1]
     array([2., 0., 1.])
     """
-    return _encoded(
-        y,
-        ("binary", "multiclass"),
-        "y holds a target of type {kind}; one class for each row is needed.",
-    )
-
-
-def _encoded(y: Any, kinds: tuple[str, ...], refusal: str) -> tuple[np.ndarray, Floats]:
-    """Classes and codes of a target of one of these kinds; the refusal names another kind."""
     known = _integer_classes(y)
     if known is not None:
         return known, (y == known[1]).astype(np.float64)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind not in kinds:
-        raise ValueError(refusal.format(kind=kind))
+    if many_classes and kind not in ("binary", "multiclass"):
+        raise ValueError(f"y holds a target of type {kind}; one class for each row is needed.")
+    if not many_classes and kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}."
+        )
     classes, codes = np.unique(np.asarray(y), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs two classes.")
@@ -306,9 +282,7 @@ def _encoded(y: Any, kinds: tuple[str, ...], refusal: str) -> tuple[np.ndarray, 
 
 def _integer_classes(y: Any) -> np.ndarray | None:
     """The two classes of a plain array of integers or flags, which needs no further questions."""
-    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iub"):
-        return None
-    if not len(y):
+    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iub" and len(y)):
         return None
     # Two comparisons: sorting or hashing a large y to find two values takes several times as long.
     classes = np.array([y.min(), y.max()])

@@ -46,12 +46,7 @@ class HessianOrFallback:
     @property
     def remark(self) -> str:
         """What a reader should know of how the leverages were computed."""
-        if self._exact is not None or not self._sampled.is_surveyed:
-            return self._why_exact
-        reached = self._sampled.relative_error
-        if reached <= self._sampled.tolerance:
-            return ""
-        return f"sampled rows leave the leverages a common error of {reached:.1%}"
+        return self._sampled.remark if self._exact is None else self._why_exact
 
     @property
     def side(self) -> str:

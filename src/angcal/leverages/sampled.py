@@ -197,6 +197,13 @@ class SampledHessian:
         """Standard error of ρ as a share of it, the largest over all problems."""
         return float(self.survey.relative_error.max())
 
+    @property
+    def remark(self) -> str:
+        """Says so where the rows that may be sampled leave more than the tolerance."""
+        if not self.is_surveyed or self.relative_error <= self.tolerance:
+            return ""
+        return f"sampled rows leave the leverages a common error of {self.relative_error:.1%}"
+
     def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """Ĥ applied to a gradient, roughly; the first call shares its passes with the survey."""
         rhs = coef_part

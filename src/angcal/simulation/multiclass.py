@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from angcal._typing import Floats
 from angcal.links.multiclass import CallableSeveral, SeveralLink, Softmax
-from angcal.metrics import as_probability_matrix
-from angcal.simulation.covariances import Covariance
-from angcal.simulation.designs import Seed, draw_classes, positive_integer, radius, stream
-from angcal.simulation.model import RowLaw, row_law
+from angcal.simulation.covariances import Covariance, symmetric_root
+from angcal.simulation.designs import Seed, positive_integer
+from angcal.simulation.model import Truth, row_law
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralSimulation(RowLaw):
+class SeveralSimulation(Truth):
     """Rows x, labels P(y = l | x) = g_l(W*(x − mean)), and everything that drew them.
 
     Attributes
@@ -55,16 +54,8 @@ class SeveralSimulation(RowLaw):
     (500, 20)
     """
 
-    X: Floats = field(repr=False)
-    y: NDArray[np.int64] = field(repr=False)
-    weights: Floats = field(repr=False)
     link: SeveralLink
-    covariance: Covariance
-    design: str
-    mean: Floats = field(repr=False)
-    indices: Floats = field(repr=False)
-    probability: Floats = field(repr=False)
-    degrees: float = 5.0
+    indices: Floats = field(repr=False, kw_only=True)
 
     @property
     def n_indices(self) -> int:
@@ -95,7 +86,8 @@ class SeveralSimulation(RowLaw):
         ndarray of shape (J,)
             The norms.
         """
-        return np.linalg.norm(self._loaded(coef), axis=0)
+        rows = _rows("coef", coef, self.covariance.d)
+        return np.linalg.norm(self.covariance.loadings(rows.T), axis=0)
 
     def score_covariance(self, coef: ArrayLike) -> Floats:
         """R = Cov(S) of the unit scores S = D⁻¹Ŵ(x − mean), D = diag ‖ŵ_l‖_Σ.
@@ -144,17 +136,8 @@ class SeveralSimulation(RowLaw):
         SeveralSimulation
             A new object with other rows.
         """
-        rng = stream(random_state, purpose=1)
-        centered = self._centered(positive_integer("n", n), rng)
-        indices = centered @ self.weights.T
-        probability = as_probability_matrix(self.link(indices), "the link's value")
-        return replace(
-            self,
-            X=centered + self.mean,
-            y=draw_classes(probability, rng),
-            indices=indices,
-            probability=probability,
-        )
+        X, y, indices, probability = self._drawn(n, random_state)
+        return replace(self, X=X, y=y, indices=indices, probability=probability)
 
     def fresh_scores(
         self, coef: ArrayLike, n: int, random_state: Seed = None
@@ -175,22 +158,9 @@ class SeveralSimulation(RowLaw):
         scores, indices : ndarray of shape (n, J) and (n, K)
             Of each row.
         """
-        rng, n = stream(random_state, purpose=3), positive_integer("n", n)
         unit = self._unit(coef)
-        both = np.concatenate([unit, self.weights]).T
-        if self.design in ("gaussian", "elliptical"):
-            # Scores and indices are jointly normal given the radius; the triangle of the loadings
-            # is a root of their covariance, singular or not.
-            triangle = np.linalg.qr(self.covariance.loadings(both), mode="r")
-            drawn = rng.standard_normal((n, len(triangle))) @ triangle
-            if self.design == "elliptical":
-                drawn *= radius(n, self.degrees, rng)[:, None]
-        else:
-            drawn = self._projected(both, n, rng)
+        drawn = self._projected(np.concatenate([unit, self.weights]).T, n, random_state)
         return drawn[:, : len(unit)], drawn[:, len(unit) :]
-
-    def _loaded(self, coef: ArrayLike) -> Floats:
-        return self.covariance.loadings(_rows("coef", coef, self.covariance.d).T)
 
     def _unit(self, coef: ArrayLike) -> Floats:
         """The rows of coef, each divided by its norm ‖ŵ_l‖_Σ."""
@@ -357,14 +327,14 @@ def _correlation_root(correlation: ArrayLike, size: int) -> Floats:
             f"index_correlation must be one number or a symmetric {size} × {size} matrix; "
             f"got shape {values.shape}"
         )
-    eigenvalues, vectors = np.linalg.eigh(values)
-    if np.abs(np.diag(values) - 1.0).max() > 1e-8 or eigenvalues[0] < -1e-8:
+    lowest = np.linalg.eigvalsh(values)[0]
+    if np.abs(np.diag(values) - 1.0).max() > 1e-8 or lowest < -1e-8:
         raise ValueError(
             "index_correlation must have ones on its diagonal and no negative eigenvalue; its "
-            f"lowest is {eigenvalues[0]:.3g} (one number for all pairs: at least "
+            f"lowest is {lowest:.3g} (one number for all pairs: at least "
             f"{-1.0 / max(size - 1, 1):.3g} and at most 1)"
         )
-    return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
+    return symmetric_root(values)
 
 
 def _signal_norms(signal: ArrayLike | None, n_indices: int) -> Floats:
