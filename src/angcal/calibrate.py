@@ -39,6 +39,7 @@ from angcal.covariance import (
     score_scale,
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
+from angcal.leverages.groups import Groups
 from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
@@ -90,6 +91,8 @@ class LeftOut:
         Scores that their own labels have not touched (:func:`~angcal.observables.honest_scores`).
     own_scores : (n,) array
         ũ, the scores of the model without the row, its intercept included.
+    groups : Groups or None
+        Rows that were left out together.
     """
 
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
@@ -98,6 +101,7 @@ class LeftOut:
     labels: Floats
     weights: Floats
     own_scores: Floats
+    groups: Groups | None = None
 
     def probabilities(self) -> Floats:
         """(n, 2), one column for each class."""
@@ -109,7 +113,7 @@ class LeftOut:
             p = self.curve.predict(self.scores)
         else:
             standard = self.curve.scale.standardise(self.scores)
-            p = self.posterior.leave_one_out(standard, self.labels, self.weights)
+            p = self.posterior.leave_one_out(standard, self.labels, self.weights, self.groups)
             p = np.clip(p, self.curve.floor, 1.0 - self.curve.floor)
         return np.column_stack([1.0 - p, p])
 
@@ -172,7 +176,8 @@ def _left_out(
 ) -> LeftOut:
     scores = honest_scores(fit, observables)
     weights = case_weights / np.mean(case_weights)
-    return LeftOut(curve, posterior, scores, fit.labels, weights, observables.loo_scores)
+    own, groups = observables.loo_scores, observables.groups
+    return LeftOut(curve, posterior, scores, fit.labels, weights, own, groups)
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:

@@ -29,7 +29,7 @@ has what this was compared with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,6 +38,7 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.curve import CurvePart, noise_share
+from angcal.leverages.groups import Groups
 from angcal.links import Link
 from angcal.score_bins import BinnedScores, bin_scores
 
@@ -231,7 +232,9 @@ class LinkPosterior:
         (_, best) = self._optimum(cosine, self._start(cosine), LOOSE_GAIN * 1e-4)
         return self.family.with_parameters(float(np.exp(best[0])), float(best[1]))
 
-    def leave_one_out(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
+    def leave_one_out(
+        self, scores: Floats, labels: Floats, weights: Floats, groups: Groups | None = None
+    ) -> Floats:
         """F̄₍₋ᵢ₎(s_i): the curve at each row, had its label not been among those that made it.
 
         Leaving label i out divides the weight of curve k by p_k(y_i)^½, and moves its offset back
@@ -242,22 +245,24 @@ class LinkPosterior:
         ----------
         scores, labels, weights : (n,) arrays
             Standard leave-one-out scores, labels of 0.0 and 1.0, weights of mean one.
+        groups : Groups, optional
+            Rows whose labels are left out together.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        parts = range(0, len(scores), ROWS_AT_ONCE)
-        return np.concatenate(
-            [
-                self._without_own(*(values[start : start + ROWS_AT_ONCE] for values in rows))
-                for rows in [(scores, labels, weights)]
-                for start in parts
-            ]
-        )
+        found = np.empty(len(scores))
+        together = np.arange(len(scores)) if groups is None else groups.codes
+        for rows in _whole_groups(together):
+            given = (scores[rows], labels[rows], weights[rows])
+            found[rows] = self._without_own(*given, None if groups is None else together[rows])
+        return found
 
-    def _without_own(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
-        """F̄₍₋ᵢ₎(s_i) of some rows."""
+    def _without_own(
+        self, scores: Floats, labels: Floats, weights: Floats, together: np.ndarray | None
+    ) -> Floats:
+        """F̄₍₋ᵢ₎(s_i) of some rows, each without all that have its number in ``together``."""
         found, count = self.curves, self.belief.labels_count_for * weights[:, None]
         noises = np.hypot(found.noises, found.deviations)
         centers = scores[:, None] * found.slopes + found.offsets
@@ -265,8 +270,12 @@ class LinkPosterior:
         p, rates = _floored(p).T, rates.T
         own = np.where(labels[:, None] == 1.0, p, 1.0 - p)
         pull = (labels[:, None] - p) * rates / (p * (1.0 - p))
-        shifts = np.clip(count * found.deviations**2 * pull, -found.deviations, found.deviations)
-        logs = np.log(found.weights) - count * np.log(own)
+        lost, pull = count * np.log(own), count * pull
+        if together is not None:
+            _, starts, places = np.unique(together, return_index=True, return_inverse=True)
+            lost, pull = (np.add.reduceat(part, starts)[places] for part in (lost, pull))
+        shifts = np.clip(found.deviations**2 * pull, -found.deviations, found.deviations)
+        logs = np.log(found.weights) - lost
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         moved, _ = self._values((centers - shifts).T, noises)
@@ -373,6 +382,18 @@ class LinkPosterior:
         log_weights += np.log(deviations / widths) - 0.5 * off**2 + log_measure
         cosines = np.full(len(scales), cosine)
         return Curves(log_weights, cosines, slopes, offsets + moves, noises, deviations)
+
+
+def _whole_groups(together: np.ndarray) -> Iterator[np.ndarray]:
+    """Numbers of rows, a few thousand at a time, those of equal ``together`` next to each other."""
+    order = np.argsort(together, kind="stable")
+    first = np.flatnonzero(np.diff(together[order], prepend=-1))
+    start = 0
+    while start < len(order):
+        later = first[np.searchsorted(first, start + ROWS_AT_ONCE) :]
+        end = int(later[0]) if len(later) else len(order)
+        yield order[start:end]
+        start = end
 
 
 def link_posterior(

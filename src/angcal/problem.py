@@ -29,6 +29,7 @@ from angcal.leverages import (
     factorize,
     many_leverages,
 )
+from angcal.leverages.groups import GroupMoves, Groups, leave_groups_out, stacked_moves
 from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
@@ -61,7 +62,7 @@ class LinearFit:
         q₀; zero for a free intercept, positive where a solver penalizes it (liblinear).
     iterations : int
         Solver iterations that led to this point; 0 for one that was given.
-    hessian_method : {"exact", "randomised", "auto"}
+    hessian_method : {"exact", "primal", "randomised", "auto"}
         How the Hessian is inverted; see `angcal.leverages.factorize`.
     known_scores : (n,) or (n, K) array, optional
         u, where whoever fitted it has them at hand.
@@ -157,6 +158,8 @@ class LinearFit:
     @cached_property
     def hessian(self) -> PenalizedHessian | HessianOrFallback:
         """X̃ᵀDX̃ + N∇²g of one score, factorized on the smaller side, on the active set."""
+        if self.hessian_method == "primal":
+            return self._on_columns(self.curvatures, self.coef)
         return self._factorized(self.curvatures, self.coef)
 
     def _factorized(
@@ -182,6 +185,34 @@ class LinearFit:
                 f"{error} The entries of X reach {largest:.1e}: scale it, for example with "
                 "StandardScaler."
             ) from error
+
+    def leave_groups_out(self, D: Floats, groups: Groups, intercept_leverage: Any) -> GroupMoves:
+        """How far scores move where whole groups of rows are left out, under curvatures D."""
+        found = []
+        single = D.ndim == 1
+        parts = zip(
+            D.reshape(len(D), -1).T,
+            self.residuals.reshape(len(D), -1).T,
+            np.atleast_1d(intercept_leverage),
+            self.coef[None] if single else self.coef,
+            strict=True,
+        )
+        for curvatures, residuals, level, coef in parts:
+            hessian = self._on_columns(np.ascontiguousarray(curvatures), coef)
+            given = (groups, curvatures, np.ascontiguousarray(residuals), float(level))
+            found.append(leave_groups_out(hessian.lines, self.shape[1], *given))
+        return found[0] if single else stacked_moves(found)
+
+    def _on_columns(self, D: Floats, coef: Floats) -> Any:
+        """Ĥ on the side of the columns, of which a ridge penalty needs no more than rows."""
+        n, d = self.shape
+        if self.hessian_method == "primal" and "hessian" in vars(self):
+            return self.hessian
+        if not (self._shares_design and d > n):
+            return self._factorized(D, coef, "primal")
+        return factorize(
+            self.design, D, self._ridge, fit_intercept=self.fit_intercept, method="primal"
+        )
 
     def leverages(self, D: Floats) -> Leverages:
         """h_i, and for one score their coupling, under curvatures D, the fit's own or others.

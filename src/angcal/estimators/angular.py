@@ -154,7 +154,13 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         self.confidence = confidence
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, **fit_params: Any
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        pool: Any = None,
+        groups: Any = None,
+        **fit_params: Any,
     ) -> AngularCalibratedClassifier:
         """Fit the base model (unless frozen), estimate angle and link, build the curve.
 
@@ -170,6 +176,10 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
             Overrides the constructor's pool. It exists for
             ``Pipeline(..., transform_input=["pool"])`` with metadata routing, which sends it
             through the transformers in front of this classifier.
+        groups : (n,) array or "copies", optional
+            Which rows belong together, as several of a patient, plate or document do: they are
+            left out together, so that probabilities hold for rows of new groups. "copies" takes
+            rows of X that are equal for a group.
         **fit_params : dict
             Further arguments of the base model's ``fit``; those of a Pipeline's steps are named
             ``step__argument``. With metadata routing the base model has to request them.
@@ -181,7 +191,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         """
         check_options(self)
         pool = self._given_pool(pool)
-        training = self._training(X, y, sample_weight, fit_params)
+        training = self._training(X, y, sample_weight, fit_params, groups)
         refuse_options(self, training, pool)
         if training.on_device:
             return self._keep(self._fit_on_device(training))

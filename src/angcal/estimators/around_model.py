@@ -45,7 +45,9 @@ class AroundModel(CalibratedPrediction):
         """
         return routing_of(self, self._model(), super().get_metadata_routing())
 
-    def _training(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Training:
+    def _training(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], groups: Any
+    ) -> Training:
         """What ``fit`` was given, checked."""
         return validated(
             self,
@@ -55,6 +57,7 @@ class AroundModel(CalibratedPrediction):
             raw_rows=takes_raw_rows(self._model()),
             many_classes=self._takes_many_classes(),
             fit_params=fit_params_for(self, fit_params),
+            groups=groups,
         )
 
     def _training_rows(self, X: Any) -> Matrix:
@@ -70,7 +73,8 @@ class AroundModel(CalibratedPrediction):
         )
         self.coef_ = np.vstack([fit.coef for fit in fits])
         self.intercept_ = np.hstack([fit.intercept for fit in fits])
-        observed = [observe(fit) for fit in fits]
+        groups = training.groups_of(rows)
+        observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         warn_about_repeats(rows, training.codes, observed)
         return rows, fits, observed

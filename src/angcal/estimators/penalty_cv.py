@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
@@ -179,7 +178,7 @@ class AngularLogisticRegressionCV(AngularBase):
         self.average = average
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
     ) -> AngularLogisticRegressionCV:
         """Fit all penalties, choose one, estimate its angle and link, build its curve.
 
@@ -193,6 +192,10 @@ class AngularLogisticRegressionCV(AngularBase):
             Their weights.
         pool : (m, d) array, optional
             Overrides the constructor's pool.
+        groups : (n,) array or "copies", optional
+            Which rows belong together, as several of a patient, plate or document do: they are
+            left out together, so that probabilities hold for rows of new groups. "copies" takes
+            rows of X that are equal for a group.
 
         Returns
         -------
@@ -207,11 +210,13 @@ class AngularLogisticRegressionCV(AngularBase):
         check_options(self)
         self._check_path_options()
         pool, many = self._given_pool(pool), self._takes_many_classes()
-        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=many)
+        training = validated(
+            self, X, y, sample_weight, raw_rows=False, many_classes=many, groups=groups
+        )
         refuse_options(self, training, None)
         options = self._options(pool, training.X)
         if self.average == "folds":
-            check_folds(training.codes)
+            _folds(training)
         if self.average is not None and options.pool is not None:
             options.pool.require_many_passes(f"average={self.average!r}")
         # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
@@ -231,7 +236,9 @@ class AngularLogisticRegressionCV(AngularBase):
         self.Cs_ = self._inverse_strengths(design)
         # (A), (B) Fits under all penalties, and what each reveals.
         solution = design.solver(1.0 / self.Cs_).solve(self.tol)
-        observed = observe_path(design, 1.0 / self.Cs_, solution, self.observables)
+        observed = observe_path(
+            design, 1.0 / self.Cs_, solution, self.observables, groups=training.groups_of(X)
+        )
         curves = path_curves(design, solution, observed, training.weights)
         errors = curves.sampling_error(self.scoring, observed)
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
@@ -368,7 +375,7 @@ class AngularLogisticRegressionCV(AngularBase):
             # Where products in single precision do not get there, factorisations do.
             fit = polished(fit)
             self.distance_to_optimum_ = fit.distance_to_optimum
-            self.observables_ = observe(fit)
+            self.observables_ = observe(fit, observed.groups)
         else:
             found = moved_to(observed, design, solution)
             # Without the intercept for rows as given, not for centred ones.
@@ -429,6 +436,7 @@ def path_curves(
         np.column_stack([found.loo_scores for found in observables]),
         design.labels,
         weights,
+        observables[0].groups,
     )
 
 
@@ -461,14 +469,30 @@ def check_folds(labels: Floats) -> int:
     return folds
 
 
+def _folds(training: Training) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(kept, left out) rows of each fold; groups stay whole."""
+    codes, groups = training.codes, training.groups_of(training.X)
+    rows, count = np.zeros(len(codes)), check_folds(codes)
+    if groups is None:
+        return list(StratifiedKFold(count).split(rows, codes))
+    folds = list(StratifiedGroupKFold(min(count, groups.count)).split(rows, codes, groups.codes))
+    for kept, _ in folds:
+        if len(np.unique(codes[kept])) < training.n_classes:
+            raise ValueError(
+                "average='folds' leaves out whole groups, and without some of them a class has no "
+                "rows. Pass average=None or 'penalties'."
+            )
+    return folds
+
+
 def fit_without_folds(classifier: Any, training: Training, pool: Any) -> FoldAverage:
     """A copy of the unfitted classifier for each of five folds, fitted without it."""
-    codes, fitted = training.codes, []
-    for kept, _ in StratifiedKFold(check_folds(codes)).split(np.zeros(len(codes)), codes):
-        rows = _safe_indexing(training.X, kept)
+    fitted = []
+    for kept, _ in _folds(training):
+        part = training.part(kept)
         with warnings.catch_warnings():
             # The fit to all rows has said what there is to say.
             warnings.simplefilter("ignore")
-            weights = training.weights[kept]
-            fitted.append(clone(classifier).fit(rows, codes[kept], weights, pool=pool))
+            copy = clone(classifier)
+            fitted.append(copy.fit(part.X, part.codes, part.weights, pool, part.groups))
     return FoldAverage(fitted)

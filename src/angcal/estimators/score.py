@@ -88,7 +88,7 @@ class ScoreCalibratedClassifier(AroundModel):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any
     ) -> ScoreCalibratedClassifier:
         """Fit the base model and the map from its scores to probabilities.
 
@@ -100,6 +100,10 @@ class ScoreCalibratedClassifier(AroundModel):
             Their labels.
         sample_weight : (n,) array, optional
             Their weights.
+        groups : (n,) array or "copies", optional
+            Which rows belong together, as several of a patient, plate or document do: they are
+            left out together, so that probabilities hold for rows of new groups. "copies" takes
+            rows of X that are equal for a group.
         **fit_params : dict
             Further arguments of the base model's ``fit``; those of a Pipeline's steps are named
             ``step__argument``. With metadata routing the base model has to request them.
@@ -110,7 +114,7 @@ class ScoreCalibratedClassifier(AroundModel):
             The fitted estimator.
         """
         self._check_options()
-        training = self._training(X, y, sample_weight, fit_params)
+        training = self._training(X, y, sample_weight, fit_params, groups)
         if self.polish and training.n_classes > 2:
             raise ValueError(
                 f"polish=True is for two classes, and y has {training.n_classes}; lower the "
@@ -167,6 +171,8 @@ class ScoreCalibratedClassifier(AroundModel):
     def _split(self, training: Training) -> tuple[Any, Any]:
         """Row numbers of the training and of the held-out part, both with every class."""
         codes, K = training.codes, training.n_classes
+        if training.groups is not None:
+            raise ValueError("groups are for scores='loo'; a holdout of whole groups is not made.")
         counts = np.bincount(codes.astype(np.intp))
         cause = None
         try:

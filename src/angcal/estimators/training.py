@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
+from angcal.leverages.groups import Groups, groups_of
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
 
@@ -41,6 +42,8 @@ class Training:
         Whether weights were given.
     fit_params : dict
         What else the base model's ``fit`` is to get.
+    groups : (n,) array, "copies" or None
+        Which rows belong together.
     """
 
     X: Any
@@ -49,6 +52,7 @@ class Training:
     weights: Floats
     weighted: bool
     fit_params: dict[str, Any] = field(default_factory=dict)
+    groups: Any = None
 
     @property
     def n_classes(self) -> int:
@@ -73,7 +77,20 @@ class Training:
             codes=self.codes[rows],
             weights=self.weights[rows],
             fit_params=_check_method_params(self.X, self.fit_params, indices=rows),
+            groups=self.groups[rows] if isinstance(self.groups, np.ndarray) else self.groups,
         )
+
+    def groups_of(self, X: Matrix) -> Groups | None:
+        """Rows that belong together; copies are told by rows as the linear model sees them."""
+        if self.groups is None:
+            return None
+        found = groups_of(copies(X) if isinstance(self.groups, str) else self.groups)
+        if found.count < 2:
+            raise ValueError(
+                "groups has one value only, so that nothing is left without it; give each "
+                "patient, plate or document a value of its own."
+            )
+        return None if found.count == len(found.codes) else found
 
 
 def on_device(X: Any) -> bool:
@@ -91,6 +108,7 @@ def validated(
     raw_rows: bool,
     many_classes: bool,
     fit_params: dict[str, Any] | None = None,
+    groups: Any = None,
 ) -> Training:
     """Check what a fit was given, and set the estimator's ``n_features_in_``, names and classes.
 
@@ -107,15 +125,20 @@ def validated(
         Whether three and more classes are welcome.
     fit_params : dict, optional
         For the base model's ``fit``.
+    groups : (n,) array, "copies" or None
+        Which rows belong together.
     """
-    for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+    for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         refuse_dask(values, name)
+    groups = _checked_groups(groups, y)
     if on_device(X):
         if fit_params:
             raise TypeError(
                 f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
                 "parameters; leave it out, or pass NumPy arrays."
             )
+        if groups is not None:
+            raise TypeError("groups are not taken with tensors; pass NumPy arrays.")
         training = _checked_tensor(estimator, X, y, sample_weight, many_classes)
     else:
         if raw_rows:
@@ -125,7 +148,8 @@ def validated(
             check_consistent_length(X, y)
         else:
             X, y = validate_data(estimator, X, y, **ARRAY_RULES)
-        training = _weighted(X, *encode(y, many_classes), sample_weight, fit_params or {})
+        labels = encode(y, many_classes)
+        training = _weighted(X, *labels, sample_weight, fit_params or {}, groups)
     codes, estimator.classes_ = training.codes, training.classes
     if codes.min() == codes.max():
         present = training.classes[int(codes[0])]
@@ -143,14 +167,20 @@ def validated(
 
 
 def _weighted(
-    X: Any, classes: np.ndarray, codes: Floats, sample_weight: Any, fit_params: dict[str, Any]
+    X: Any,
+    classes: np.ndarray,
+    codes: Floats,
+    sample_weight: Any,
+    fit_params: dict[str, Any],
+    groups: Any,
 ) -> Training:
     """Rows of positive weight, and the classes that they have."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     kept = weights > 0
     if not kept.any():
         raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
-    training = Training(X, classes, codes, weights, sample_weight is not None, fit_params)
+    weighted = sample_weight is not None
+    training = Training(X, classes, codes, weights, weighted, fit_params, groups)
     if kept.all():
         return training
     training = training.part(np.flatnonzero(kept))
@@ -160,6 +190,24 @@ def _weighted(
         classes, codes = classes[present.astype(int)], places.astype(np.float64)
         training = replace(training, classes=classes, codes=codes)
     return training
+
+
+def _checked_groups(groups: Any, y: Any) -> Any:
+    """One value for each row, or "copies"."""
+    if groups is None or (isinstance(groups, str) and groups == "copies"):
+        return groups
+    if isinstance(groups, str):
+        raise ValueError(f"groups={groups!r} must be one value for each row, or 'copies'.")
+    found = column_or_1d(np.asarray(groups))
+    if len(found) != len(y):
+        raise ValueError(f"groups has {len(found)} values and y {len(y)}; give one for each row.")
+    missing = np.array([value is None or str(value) in ("nan", "NaT", "<NA>") for value in found])
+    if missing.any():
+        raise ValueError(
+            f"groups has {int(missing.sum())} missing values; give rows that belong to no other "
+            "a value of their own."
+        )
+    return found
 
 
 def _checked_tensor(
@@ -212,6 +260,8 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
         Labels: copies have the same, rows of few values that are alike by chance have not.
     observed : list of Observables
     """
+    if observed[0].groups is not None:
+        return  # rows that belong together were named
     moves = np.column_stack([found.loo_steps * found.residuals for found in observed])
     spread = np.sqrt(np.sum([np.var(found.loo_scores, axis=0).sum() for found in observed]))
     followed = np.sum([found.leverage_shares for found in observed], axis=0)
@@ -222,35 +272,44 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
     if followed[repeated].sum() > 0.25 * followed.sum():
         warn(
             f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies. "
-            "Leaving a row out leaves its copies in, so probabilities will be too confident. Drop "
-            "the copies, or give each distinct row a sample_weight.",
+            "Leaving a row out leaves its copies in, so probabilities will be too confident. Fit "
+            "with groups='copies', which leaves them out together, drop the copies, or give each "
+            "distinct row a sample_weight.",
             RepeatedRowsWarning,
         )
 
 
 def has_copies(X: Matrix, codes: Floats) -> np.ndarray:
-    """Which rows have another one that differs by less than 1e-4 of the rows' spread.
-
-    Told by three random projections that agree: rows next to each other along the first are
-    compared along the other two. None, where labels of such rows differ as those of rows do that
-    have few values.
+    """Which rows have copies; none, where labels of such rows differ as those of few values do.
 
     Examples
     --------
     >>> has_copies(np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 1.0]]), np.array([0.0, 1.0, 0.0]))
     array([ True, False,  True])
     """
+    numbers = copies(X)
+    repeated = np.bincount(numbers)[numbers] > 1
+    order = np.argsort(numbers, kind="stable")
+    pairs = np.diff(numbers[order]) == 0
+    same = codes[order[1:][pairs]] == codes[order[:-1][pairs]]
+    return repeated if len(same) and np.mean(same) >= 0.95 else np.zeros(len(codes), dtype=bool)
+
+
+def copies(X: Matrix) -> np.ndarray:
+    """A number for each row, the same where rows differ by less than 1e-4 of the rows' spread.
+
+    Told by three random projections that agree: rows next to each other along the first are
+    compared along the other two.
+    """
     marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
     spread = marks.std(axis=0)
     if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
-        return np.zeros(len(marks), dtype=bool)  # rows that are all alike say nothing at all
+        return np.arange(len(marks))  # rows that are all alike say nothing at all
     order = np.argsort(marks[:, 0])
-    alike = np.all(np.abs(np.diff(marks[order], axis=0)) <= 1e-4 * spread, axis=1)
-    above, below = order[1:][alike], order[:-1][alike]
-    repeated = np.zeros(len(marks), dtype=bool)
-    if len(above) and np.mean(codes[above] == codes[below]) >= 0.95:
-        repeated[above] = repeated[below] = True
-    return repeated
+    differ = np.any(np.abs(np.diff(marks[order], axis=0)) > 1e-4 * spread, axis=1)
+    numbers = np.empty(len(marks), dtype=np.intp)
+    numbers[order] = np.concatenate([[0], np.cumsum(differ)])
+    return numbers
 
 
 def encode(y: Any, many_classes: bool = False) -> tuple[np.ndarray, Floats]:

@@ -102,10 +102,11 @@ def factorize(
         N·q₀; zero for a free intercept.
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
-    method : {"exact", "randomised", "auto"}, default="exact"
-        "randomised" needs products with X only (:mod:`angcal.leverages.sampled`) and a penalty on
-        every column; "auto" takes it where it is possible and the smaller side of X is large, and
-        factorizes a small well-conditioned matrix in single precision.
+    method : {"exact", "primal", "randomised", "auto"}, default="exact"
+        "primal" is exact on the side of the columns. "randomised" needs products with X only
+        (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it where it
+        is possible and the smaller side of X is large, and factorizes a small well-conditioned
+        matrix in single precision.
     """
     n, d = X.shape
     columns = np.arange(d) if active is None else np.flatnonzero(active)
@@ -117,9 +118,9 @@ def factorize(
         whole = X if whole is None else whole
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        return factorize_exactly(*common, single=method == "auto")
+        return factorize_exactly(*common, single=method == "auto", primal=method == "primal")
 
-    if method == "exact":
+    if method in ("exact", "primal"):
         return exact()
     reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:

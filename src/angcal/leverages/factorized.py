@@ -28,6 +28,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import on_host
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     SingularHessianError,
@@ -92,6 +93,10 @@ class PenalizedHessian:
         """h_i of every row."""
         return self.engine.leverages()
 
+    def lines(self, rows: np.ndarray) -> Floats:
+        """W with WWᵀ = X̃_SĤX̃_Sᵀ for the rows S; primal only."""
+        return self.engine.lines(rows)
+
     def smooth(self, V: Floats) -> Floats:
         """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
         return self.engine.smooth(V)
@@ -119,15 +124,16 @@ def factorize_exactly(
     columns: np.ndarray,
     d: int,
     single: bool = False,
+    primal: bool = False,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` asks for single precision, which is followed on the primal side and where the matrix
-    is well enough conditioned for it.
+    is well enough conditioned for it; ``primal`` for that side.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
-    if isinstance(X, Rows):
+    if isinstance(X, Rows) or primal:
         return PenalizedHessian("primal", _Primal(*common))
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
@@ -235,6 +241,9 @@ class _Primal:
                     half += inverse[low:high, k] * self._scale[k]
                 h[rows] += np.einsum("ij,ij->i", half, half)
         return h
+
+    def lines(self, rows: np.ndarray) -> Floats:
+        return (on_host(self._rows.lines(rows)) * self._scale) @ self._triangle.inverse.T
 
     def smooth(self, V: Floats) -> Floats:
         V = V.astype(self._scale.dtype, copy=False)

@@ -57,7 +57,7 @@ class Groups:
     def sums(self, values: Floats) -> Floats:
         """Σ over the rows of each group, for (n,) or (n, k) values."""
         if values.ndim == 1:
-            return np.bincount(self.codes, values, minlength=self.count)
+            return np.bincount(self.codes, values, minlength=self.count).astype(np.float64)
         return np.column_stack([self.sums(column) for column in values.T])
 
     def batches(self, columns: int) -> Iterator[np.ndarray]:
@@ -93,6 +93,12 @@ class GroupMoves:
     slopes: Floats
 
 
+def stacked_moves(parts: list[GroupMoves]) -> GroupMoves:
+    """(n, K) moves from those of each class."""
+    everything = np.column_stack([part.all for part in parts])
+    return GroupMoves(parts[0].groups, everything, np.column_stack([p.slopes for p in parts]))
+
+
 def leave_groups_out(
     lines: Callable[[np.ndarray], Floats],
     columns: int,
@@ -100,8 +106,8 @@ def leave_groups_out(
     curvatures: Floats,
     residuals: Floats,
     intercept_leverage: float,
-) -> tuple[Floats, GroupMoves]:
-    """(h, moves) of every row, for one score.
+) -> GroupMoves:
+    """Moves of every row, for one score.
 
     Parameters
     ----------
@@ -115,16 +121,15 @@ def leave_groups_out(
     intercept_leverage : float
         c.
     """
-    leverages, moves, slopes = (np.empty(len(residuals)) for _ in range(3))
+    moves, slopes = np.empty(len(residuals)), np.empty(len(residuals))
     for rows in groups.batches(columns):
         W = lines(rows.ravel()).reshape(*rows.shape, -1).astype(np.float64, copy=False)
         A = W @ W.transpose(0, 2, 1)
         x = _without(A, curvatures[rows], residuals[rows])
         moved = np.einsum("gij,gj->gi", A, x)
-        leverages[rows] = np.einsum("gii->gi", A)
         moves[rows] = moved
         slopes[rows] = moved - intercept_leverage * x.sum(axis=1, keepdims=True)
-    return leverages, GroupMoves(groups, moves, slopes)
+    return GroupMoves(groups, moves, slopes)
 
 
 def _without(A: Floats, D: Floats, psi: Floats) -> Floats:

@@ -163,9 +163,10 @@ def _unknown(
     observable: list[Angle] | str | None,
 ) -> ClassCalibration:
     found = posterior.map
-    left_out = found.predict(scores.honest, -posterior.left_out_steps())
+    left_out = found.predict(scores.honest, -posterior.left_out_steps(scores.groups))
     angular = Candidate("angular", found, left_out)
-    delivered, choice = choose(angular, simpler_maps(scores, codes, weights), codes, weights)
+    others = simpler_maps(scores, codes, weights)
+    delivered, choice = choose(angular, others, codes, weights, scores.groups)
     if isinstance(observable, list):
         angle = _observable_angles(scores, weights, observable, confidence)
     else:

@@ -21,6 +21,7 @@ from scipy.special import softmax
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
+from angcal.leverages.groups import Groups
 from angcal.links.multiclass import Softmax
 from angcal.multiclass.class_map import ClassMap, constant, scaled
 from angcal.multiclass.class_scores import ClassScores
@@ -118,7 +119,11 @@ def _slopes_without(slope: float, logits: Floats, codes: np.ndarray, weights: Fl
 
 
 def choose(
-    angular: Candidate, others: list[Candidate], codes: np.ndarray, weights: Floats
+    angular: Candidate,
+    others: list[Candidate],
+    codes: np.ndarray,
+    weights: Floats,
+    groups: Groups | None = None,
 ) -> tuple[Candidate, MapChoice]:
     """The map that is delivered, and why."""
     share = weights / weights.sum()
@@ -128,7 +133,9 @@ def choose(
     least = losses[best.method]
     gap = rows["angular"] - rows[best.method]
     mean = float(share @ gap)
-    error = float(np.sqrt(np.sum(share**2 * (gap - mean) ** 2)))
+    deviations = share * (gap - mean)
+    sums = deviations if groups is None else groups.sums(deviations)
+    error = float(np.sqrt(np.sum(sums**2)))
     if mean <= max(STANDARD_ERRORS * error, SMALLEST_GAIN * least):
         reason = (
             f"{NAMES['angular']}: no simpler map clearly beats its leave-one-out log-loss of "

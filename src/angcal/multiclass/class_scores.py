@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats, Matrix
+from angcal.leverages.groups import Groups
 from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
 from angcal.losses import Logistic
 from angcal.observables import Observables, honest_scores, observe
@@ -36,6 +37,8 @@ class ClassScores:
     link : SeveralLink or None
         From scores to the base model's own probabilities; None where it has none.
     coef, intercept : (K, d) and (K,) arrays
+    groups : Groups or None
+        Rows that were left out together.
     """
 
     honest: Floats
@@ -44,6 +47,7 @@ class ClassScores:
     link: SeveralLink | None
     coef: Floats
     intercept: Floats
+    groups: Groups | None = None
 
     @property
     def n_classes(self) -> int:
@@ -73,6 +77,7 @@ def class_scores(fits: list[LinearFit], observed: list[Observables]) -> ClassSco
         link=link,
         coef=np.vstack([fit.coef for fit in fits]),
         intercept=np.concatenate([np.atleast_1d(fit.intercept) for fit in fits]),
+        groups=observed[0].groups,
     )
 
 

@@ -25,6 +25,7 @@ from scipy.special import softmax
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.leverages.groups import Groups
 from angcal.link_posterior import BELIEF, DEVIATIONS
 from angcal.links.multiclass import Softmax
 from angcal.multiclass.class_map import ClassMap
@@ -195,8 +196,10 @@ class ClassPosterior:
         offsets = delta - a * e * self._means
         return ClassMap(Softmax(K), shares, a * (1.0 + e), offsets)
 
-    def left_out_steps(self) -> Floats:
+    def left_out_steps(self, groups: Groups | None = None) -> Floats:
         """By how much leaving a row's label out of this fit lowers the row's own h, (n, K).
+
+        With groups, leaving out the labels of its group.
 
         J_iΩ⁻¹g_i/(1 − l_i), with g_i the row's part of the gradient, J_i = ∂h_i/∂θ, Ω the
         information, and l_i the share of the row's curvature along that step. From g_i the mean
@@ -211,9 +214,13 @@ class ClassPosterior:
         K, counts = self.n_classes, np.bincount(self.codes, minlength=self.n_classes)
         means = self._own.T @ gradients / np.maximum(counts, 1)[:, None]
         gradients = gradients - (counts > 1)[self.codes, None] * means[self.codes]
+        if groups is not None:
+            gradients = groups.sums(gradients)[groups.codes]
         moves = np.zeros_like(gradients)
         moves[:, self._free] = np.linalg.solve(information, gradients[:, self._free].T).T
         steps = moves[:, :1] * along + moves[:, 1 : 1 + K] + moves[:, 1 + K :] * away
+        if groups is not None:
+            return steps
         curved = weights * p * (steps - np.sum(p * steps, axis=1, keepdims=True))
         size = np.maximum(np.sum(pull**2, axis=1), np.finfo(float).tiny)
         share = np.clip(np.sum(curved * pull, axis=1) / size, 0.0, LARGEST_LEVERAGE)

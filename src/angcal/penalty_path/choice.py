@@ -23,6 +23,7 @@ from scipy.special import expit
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import product
+from angcal.leverages.groups import Groups
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
 from angcal.metrics.scores import PROBABILITY_FLOOR
@@ -86,6 +87,11 @@ class PathCurves(ABC):
     labels: Floats
     weights: Floats
 
+    @property
+    @abstractmethod
+    def groups(self) -> Groups | None:
+        """Rows that belong together."""
+
     @abstractmethod
     def own(self, calibrated: bool) -> Floats:
         """P of each row's own label, calibrated or the model's own, (n, m)."""
@@ -110,9 +116,10 @@ class PathCurves(ABC):
 
     @property
     def log_loss_se(self) -> Floats:
-        """√(Σ ω_i²(loss_i − mean)²)/N."""
+        """√(Σ ω_i²(loss_i − mean)²)/N; with groups, of their sums."""
         deviations = self.weights[:, None] * (self.losses - self.log_loss)
-        return np.sqrt(np.sum(deviations**2, axis=0)) / self.weights.sum()
+        sums = deviations if self.groups is None else self.groups.sums(deviations)
+        return np.sqrt(np.sum(sums**2, axis=0)) / self.weights.sum()
 
     @property
     def uncalibrated_log_loss(self) -> Floats:
@@ -144,6 +151,8 @@ class LooCurves(PathCurves):
     bare : (n, m) array
         ũ, which the model's own probabilities are judged by.
     labels, weights : (n,) arrays
+    groups : Groups or None
+        Rows that were left out together.
     """
 
     scores: Floats
@@ -151,6 +160,7 @@ class LooCurves(PathCurves):
     bare: Floats
     labels: Floats
     weights: Floats
+    groups: Groups | None = None
 
     @cached_property
     def parameters(self) -> tuple[Floats, Floats]:
@@ -172,6 +182,10 @@ class LooCurves(PathCurves):
         one, first, second = D.sum(axis=0), (D * s).sum(axis=0), (D * s * s).sum(axis=0)
         determinant = np.maximum(one * second - first**2, np.finfo(float).tiny)
         in_a, in_b = (one * s - first) / determinant, (second - first * s) / determinant
+        if self.groups is not None:
+            pulls = omega * (p - platt_targets(self.labels, self.weights))
+            in_group = [self.groups.sums(pulls * part)[self.groups.codes] for part in (in_a, in_b)]
+            return np.maximum(a + in_group[0], 0.0), b + in_group[1]
         # A row that determines its own curve is judged as if it did so almost.
         leverage = np.minimum(D * (in_a * s + in_b), 0.99)
         step = omega * (p - platt_targets(self.labels, self.weights)) / (1.0 - leverage)

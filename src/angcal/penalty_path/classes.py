@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from angcal._typing import Floats
+from angcal.leverages.groups import Groups
 from angcal.multiclass import ClassScores
 from angcal.multiclass.posterior import class_posterior
 from angcal.observables import Observables
@@ -31,6 +32,11 @@ class ClassCurves(PathCurves):
     weights: Floats
 
     @property
+    def groups(self) -> Groups | None:
+        """Rows that were left out together."""
+        return self.scores[0].groups
+
+    @property
     def codes(self) -> np.ndarray:
         """Labels as places of classes."""
         return self.labels.astype(np.intp)
@@ -41,7 +47,7 @@ class ClassCurves(PathCurves):
         found = []
         for each in self.scores:
             posterior = class_posterior(each.honest, self.codes, self.weights)
-            found.append(posterior.map.predict(each.honest, -posterior.left_out_steps()))
+            found.append(posterior.map.predict(each.honest, -posterior.left_out_steps(self.groups)))
         return found
 
     @cached_property

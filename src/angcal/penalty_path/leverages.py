@@ -9,7 +9,8 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages, many_leverages
-from angcal.observables import Observables, observables_from, observe_all
+from angcal.leverages.groups import Groups
+from angcal.observables import Observables, observables_from, observe_all, with_groups
 from angcal.penalty_path.design import Design
 from angcal.solvers.newton_cg import Solution
 
@@ -20,6 +21,7 @@ def observe_path(
     solution: Solution,
     method: str,
     tolerance: float = plan.STEP_TOLERANCE,
+    groups: Groups | None = None,
 ) -> list[Observables]:
     """Observables of every fit.
 
@@ -31,6 +33,8 @@ def observe_path(
         "auto" is exact where that takes no longer.
     tolerance : float
         Sampled leverages are good to this share over √n.
+    groups : Groups, optional
+        Rows that are left out together.
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
     order = _order(design)
@@ -52,6 +56,9 @@ def observe_path(
     K = design.loss.n_scores
     separate = plan.separates_classes(*design.shape, K, len(fits))
     found = observe_all(fits, leverages, separate)
+    if groups is not None:
+        pairs = zip(fits, found, strict=True)
+        found = [with_groups(fit, each, groups) for fit, each in pairs]
     return [replace(each, n_features=design.n_features) for each in found]
 
 
@@ -64,7 +71,8 @@ def moved_to(found: Observables, design: Design, solution: Solution) -> Observab
     same = Leverages(found.leverages, found.coupling, found.side, found.step_error, found.remark)
     fit = design.fit_at(solution, 0, 0.0)
     D = found.curvatures if found.leverages.ndim > 1 else fit.curvatures
-    return replace(observables_from(fit, same, D), n_features=design.n_features)
+    moved = observables_from(fit, same, D)
+    return replace(moved, n_features=design.n_features, group_moves=found.group_moves)
 
 
 def _order(design: Design) -> np.ndarray:
