@@ -248,10 +248,10 @@ def check_tensor(X: Any, n_features: int | None = None) -> None:
 def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) -> None:
     """Warn if leaving one row out leaves its copies in, where that matters.
 
-    A copy that stays moves the score of its row as much as the row itself does, γψ. That is
-    harmless where it is small against the spread of the scores and the fit follows no single rows:
-    fits of 30 to 2,000 rows with exact and near copies were worse than the base model from a tenth
-    of the spread on, or where degrees of freedom are more than a tenth of the rows.
+    m copies of a row with leverage h move its score by mhψ/(1 − mhD) where they are left out
+    together, and by hψ/(1 − hD) where one is. On designs of 100 to 20,000 rows with 2 to 5 copies
+    the difference cost nothing up to 0.02 of the scores' spread, 0.2 % of the log-loss at 0.1 and
+    15 % at 0.4.
 
     Parameters
     ----------
@@ -262,14 +262,17 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
     """
     if observed[0].groups is not None:
         return  # rows that belong together were named
-    moves = np.column_stack([found.loo_steps * found.residuals for found in observed])
-    spread = np.sqrt(np.sum([np.var(found.loo_scores, axis=0).sum() for found in observed]))
-    followed = np.sum([found.leverage_shares for found in observed], axis=0)
-    moved = np.sqrt(np.mean(np.sum(moves**2, axis=1))) > 0.1 * spread
-    if not (moved or followed.sum() > 0.1 * len(followed)):
+    numbers = copies(X)
+    repeated = np.bincount(numbers)[numbers] > 1
+    if not repeated.any() or not _agree(codes, numbers):
         return
-    repeated = has_copies(X, codes)
-    if followed[repeated].sum() > 0.25 * followed.sum():
+    together, missed, spread = Groups(numbers), 0.0, 0.0
+    for found in observed:
+        h, share = found.leverages, together.sums(found.leverages * found.curvatures)[numbers]
+        moves = h * together.sums(found.residuals)[numbers] / np.maximum(1.0 - share, 1e-10)
+        missed += float(np.sum((moves - found.loo_steps * found.residuals) ** 2)) / len(h)
+        spread += float(np.sum(np.var(found.loo_scores, axis=0)))
+    if missed > 0.05**2 * spread:
         warn(
             f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies. "
             "Leaving a row out leaves its copies in, so probabilities will be too confident. Fit "
@@ -279,20 +282,11 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
         )
 
 
-def has_copies(X: Matrix, codes: Floats) -> np.ndarray:
-    """Which rows have copies; none, where labels of such rows differ as those of few values do.
-
-    Examples
-    --------
-    >>> has_copies(np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 1.0]]), np.array([0.0, 1.0, 0.0]))
-    array([ True, False,  True])
-    """
-    numbers = copies(X)
-    repeated = np.bincount(numbers)[numbers] > 1
+def _agree(codes: Floats, numbers: np.ndarray) -> bool:
+    """Whether rows of one number have one label, all but a few of them."""
     order = np.argsort(numbers, kind="stable")
     pairs = np.diff(numbers[order]) == 0
-    same = codes[order[1:][pairs]] == codes[order[:-1][pairs]]
-    return repeated if len(same) and np.mean(same) >= 0.95 else np.zeros(len(codes), dtype=bool)
+    return bool(np.mean(codes[order[1:][pairs]] == codes[order[:-1][pairs]]) >= 0.95)
 
 
 def copies(X: Matrix) -> np.ndarray:
