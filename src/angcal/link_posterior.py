@@ -329,6 +329,7 @@ class LinkPosterior:
         gradient, information = count * gradient, count * information
         gradient[0] += off / belief.log_scale_sd
         information[0, 0] += 1.0 / belief.log_scale_sd**2
+        information[1, 1] += np.finfo(float).tiny  # where every p is at its floor, β stays
         return count * value + 0.5 * float(off**2), gradient, information
 
     def _along(
@@ -427,25 +428,28 @@ def fisher_scoring(
     gain: float,
     limit: float = np.inf,
 ) -> tuple[Evaluation, Floats]:
-    """Minimize a loss in two parameters, the first within bounds: (evaluation, parameters).
+    """Minimize a loss in a few parameters, the first within bounds: (evaluation, parameters).
 
     Newton's method with the Fisher information, which is never indefinite, and halved steps where
     a whole one does not lower the loss. Ends where the next step would gain less than ``gain``, or
     where even twice the gain that it promises leaves the loss above ``limit``.
     """
-    theta = np.array([np.clip(start[0], *bounds), start[1]])
+    theta = start.copy()
+    theta[0] = np.clip(theta[0], *bounds)
     here = evaluate(theta)
-    for _ in range(MOST_SCORING_STEPS):
+    for _ in range(20):
         value, gradient, information = here
-        held = theta[0] in bounds and gradient[0] * (1.0 if theta[0] == bounds[0] else -1.0) > 0
-        step = _scoring_step(gradient, information, held)
+        uphill = gradient[0] > 0 if theta[0] == bounds[0] else gradient[0] < 0
+        held = int(theta[0] in bounds and uphill)
+        step = np.zeros_like(gradient)
+        step[held:] = np.linalg.solve(information[held:, held:], -gradient[held:])
         # Half the squared length of the step in standard errors: what is left to gain.
         promised = -float(gradient @ step)
         if promised < gain or value - promised > limit:
             break
-        # A long step in log κ promises what a curve that is nearly a step cannot keep.
-        step = step * min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
-        for halvings in range(MOST_HALVINGS):  # noqa: B007 (its last value counts)
+        # A long step in a logarithm promises what a curve that is nearly a step cannot keep.
+        step = step / max(abs(float(step[0])), 1.0)
+        for halvings in range(30):  # noqa: B007 (its last value counts)
             trial = theta + step
             trial[0] = np.clip(trial[0], *bounds)
             found = evaluate(trial)
@@ -459,18 +463,3 @@ def fisher_scoring(
         if halvings > 3:
             break
     return here, theta
-
-
-def _scoring_step(gradient: Floats, information: Floats, held: bool) -> Floats:
-    (aa, ab), (_, bb) = information
-    if held:
-        return np.array([0.0, -gradient[1] / bb if bb > 0 else 0.0])
-    # A ridge of rounding size keeps a flat direction from running off.
-    aa, bb = aa * (1.0 + 1e-12) + 1e-300, bb * (1.0 + 1e-12) + 1e-300
-    determinant = aa * bb - ab * ab
-    return np.array(
-        [
-            (ab * gradient[1] - bb * gradient[0]) / determinant,
-            (ab * gradient[0] - aa * gradient[1]) / determinant,
-        ]
-    )
