@@ -39,10 +39,6 @@ from angcal.solvers.conjugate_gradients import (
     conjugate_gradients,
 )
 
-MOST_CG_STEPS = 150
-# Newton steps towards the ratio that a trace implies, and how far on a log scale it is looked for.
-MOST_ROOT_STEPS, ROOT_TOLERANCE, FARTHEST_RATIO = 20, 1e-6, 3.0
-
 
 @dataclass(frozen=True, eq=False)
 class Survey:
@@ -327,7 +323,7 @@ class SampledHessian:
         if self.m > 1:
             scaling = np.repeat(scaling, block.shape[1] // self.m, axis=1)
         found = conjugate_gradients(
-            self._apply, block, self._rows.place(scaling), FormAccuracy(tolerances), MOST_CG_STEPS
+            self._apply, block, self._rows.place(scaling), FormAccuracy(tolerances), most_steps=150
         )
         if not found.converged:
             raise NotConvergedError(
@@ -422,15 +418,15 @@ class SampledHessian:
         reach = self.sizes * self._D
         df = max(len(self._Q) - trace, 1e-9)
         log_ratio = np.log(guess)
-        for _ in range(MOST_ROOT_STEPS):
+        for _ in range(20):
             part = np.exp(log_ratio) * reach
             share = part / (1.0 + part)
             slope = float(share @ (1.0 - share))
             step = (float(share.sum()) - df) / max(slope, np.finfo(float).tiny)
             log_ratio -= float(np.clip(step, -1.0, 1.0))
-            if abs(log_ratio - np.log(guess)) > FARTHEST_RATIO:
-                break
-            if abs(step) < ROOT_TOLERANCE:
+            if abs(log_ratio - np.log(guess)) > 3.0:
+                break  # a factor of twenty
+            if abs(step) < 1e-6:
                 return float(np.exp(log_ratio)), spread / slope
         return guess, np.inf
 
