@@ -100,8 +100,7 @@ class PenalizedHessian:
         rows, where the probes' noise cancels; the seed is fixed so that a fit is a function of its
         data.
         """
-        shape = (len(leverages), plan.COUPLING_PROBES)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(leverages), 32))
         images = self.smooth(signs / remaining[:, None])
         rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
         return np.maximum(rows, 0.0) / remaining**2
