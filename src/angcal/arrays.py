@@ -91,8 +91,6 @@ def softmax(logits: Any, axis: int = 1) -> Any:
 
 ENTRIES_AT_ONCE = 1 << 15
 """Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
-MANY_ENTRIES = 1 << 24
-"""From so many on it pays to start threads for widening."""
 
 
 def product(X: Any, v: Floats) -> Floats:
@@ -100,8 +98,9 @@ def product(X: Any, v: Floats) -> Floats:
     if not isinstance(X, np.ndarray) or X.dtype == v.dtype:
         return np.asarray(X @ v, dtype=np.float64)
     out = np.empty((X.shape[0], *v.shape[1:]))
-    # Widening is not the work of BLAS, so that its threads do not help there; ours do.
-    parts = blas_threads() if X.size >= MANY_ENTRIES else 1
+    # Widening is not the work of BLAS, so that its threads do not help there; ours do, from so
+    # many entries on that it pays to start them.
+    parts = blas_threads() if X.size >= 1 << 24 else 1
     bounds = np.linspace(0, X.shape[0], parts + 1).astype(int)
 
     def fill(part: int) -> None:

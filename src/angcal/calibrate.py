@@ -46,9 +46,6 @@ from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables, honest_scores
 from angcal.problem import LinearFit
 
-SMALLEST_CLASS = 3
-# Leave-one-out scores contradict a centre or a spread when they are this far from it.
-LARGEST_OFF_CENTER, LARGEST_SPREAD_RATIO = 0.5, 3.0
 ANGLE_METHODS = ("auto", "observable", "loo")
 
 
@@ -185,14 +182,14 @@ def _warn_about_scores(observables: Observables, case_weights: Floats, scale: Sc
     scores = observables.calibration_scores
     center = float(np.average(scores, weights=case_weights))
     spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
-    if not observables.has_intercept and abs(center) > LARGEST_OFF_CENTER * spread:
+    if not observables.has_intercept and abs(center) > 0.5 * spread:
         warn(
             f"The fit has no intercept, which presumes centred features, but its scores are "
             f"centred at {center / spread:.1f} standard deviations. Fit an intercept, or centre X.",
             AngleWarning,
         )
     ratio = scale.norm / max(spread, np.finfo(float).tiny)
-    plausible = 1.0 / LARGEST_SPREAD_RATIO <= ratio <= LARGEST_SPREAD_RATIO
+    plausible = 1.0 / 3.0 <= ratio <= 3.0
     # A pool is compared with X column by column; a covariance has only its scores to be judged by.
     if scale.source == "covariance" and not plausible:
         warn(
@@ -219,8 +216,8 @@ def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str 
     if options.link_known and not isinstance(options.angle, str):
         return None  # nothing is left to be estimated from labels
     smallest = int(min(fit.labels.sum(), len(fit.labels) - fit.labels.sum()))
-    if smallest < SMALLEST_CLASS:
-        return f"the smaller class has {smallest} rows, fewer than {SMALLEST_CLASS}"
+    if smallest < 3:
+        return f"the smaller class has {smallest} rows, fewer than 3"
     return None
 
 
@@ -244,11 +241,6 @@ def _fallback(
     curve = ConstantCurve(prevalence)
     left_out = _left_out(fit, observables, case_weights, curve, None)
     return Calibration(angle, options.link, scale, curve, left_out)
-
-
-# Labels determine the angle where its interval is no wider than this, in degrees.
-WIDEST_INTERVAL = 20.0
-NOT_DETERMINED = "the angle is not determined by labels alone; an unlabelled pool would"
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,8 +308,8 @@ class _Evidence:
                 "weights come from elsewhere, check the order of the classes.",
                 AngleWarning,
             )
-        elif high - low > WIDEST_INTERVAL:
-            reason = NOT_DETERMINED
+        elif high - low > 20.0:
+            reason = "the angle is not determined by labels alone; an unlabelled pool would"
         if why_not_observable is not None:
             reason += f"; no observable angle: {why_not_observable}"
         error = posterior.cosine_sd

@@ -24,9 +24,6 @@ from scipy.special import erfcx, expit, log_ndtr, logsumexp
 from angcal._typing import Floats
 from angcal.arrays import namespace_of, on_host, placed_like, softmax
 
-SMALLEST_REST = 1e-3
-"""What is left of a row's curvature at least: a row that determines its own fit says nothing."""
-
 
 class Loss(ABC):
     """Convex loss ℓ_y(u) of one raw score u and one label y ∈ {0, 1}.
@@ -346,7 +343,8 @@ class Multinomial(BlockLoss):
 def curvature_of(held_back: Any, steps: Any) -> Any:
     """w with w/(1 + γw) = E: the curvature of a problem of its own that is held back as much."""
     rest = 1.0 - steps * held_back
-    return held_back / namespace_of(rest).clip(rest, SMALLEST_REST, None)
+    # A row that determines its own fit says nothing.
+    return held_back / namespace_of(rest).clip(rest, 1e-3, None)
 
 
 @dataclass(frozen=True)

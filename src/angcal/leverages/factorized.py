@@ -38,9 +38,6 @@ from angcal.leverages.cholesky import (
 )
 from angcal.rows import Rows, as_rows
 
-# Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
-SMALL_CURVATURE = 1e-5
-
 
 def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats:
     """Xᵀ diag(weights) X as a dense d × d matrix, one row block at a time; weights may be negative.
@@ -108,8 +105,7 @@ class PenalizedHessian:
         rows, where the probes' noise cancels; the seed is fixed so that a fit is a function of its
         data.
         """
-        shape = (len(leverages), plan.COUPLING_PROBES)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(leverages), 32))
         images = self.smooth(signs / remaining[:, None])
         rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
         return np.maximum(rows, 0.0) / remaining**2
@@ -326,7 +322,8 @@ class _Dual:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
         inverse = self._triangle.inverse
         diagonal_of_inverse = np.einsum("ij,ij->j", inverse, inverse)
-        small = self._D <= SMALL_CURVATURE * max(self._D.max(), np.finfo(float).tiny)
+        # There (1 − (B⁻¹)_ii)/D_i cancels.
+        small = self._D <= 1e-5 * max(self._D.max(), np.finfo(float).tiny)
         h = (1.0 - diagonal_of_inverse) / np.where(small, 1.0, self._D)
         if small.any():
             rows = np.flatnonzero(small)

@@ -95,7 +95,7 @@ def many_leverages(
         method = "single"
     quick = n * k * k <= plan.BATCH_PRODUCTS and method != "randomised"
     if isinstance(rows, DenseRows) and (quick or method == "single"):
-        size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
+        size = max(1, 4_000_000 // (n * (k + 1)))  # 32 MB of rows of all problems
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
         parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
@@ -104,7 +104,8 @@ def many_leverages(
     if method in ("exact", "single") or (method == "auto" and rare):
         return _exact(rows, D, strengths, with_coupling)
     found = []
-    for part in _parts(m, plan.PROBLEMS_AT_ONCE):
+    # Few at a time: strong penalties should not wait for weak ones.
+    for part in _parts(m, 4):
         try:
             found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
         except NotConvergedError as error:
@@ -173,7 +174,8 @@ def _batch(
     H *= scale[:, :, None]
     H *= scale[:, None, :]
     inverse = np.linalg.inv(H)
-    if single and not np.einsum("cjj->cj", inverse).max() <= plan.LARGEST_SINGLE_INFLATION:
+    # Up to this diagonal of an inverse, single precision is good to a thousandth.
+    if single and not np.einsum("cjj->cj", inverse).max() <= 3e3:
         return _batch(rows, D, strengths, with_coupling, single=False)
     inverse *= scale[:, :, None]
     inverse *= scale[:, None, :]

@@ -96,7 +96,7 @@ def shared_steps(
     separate : bool
         Whether every class has steps of its own afterwards, for which fewer rounds will do.
     """
-    fewest = plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS
+    fewest = 1 if separate else plan.SHARED_ROUNDS
     means = [each.mean_curvature for each in rows]
     shared: dict[int, SharedSteps] = {}
     left = list(range(len(rows)))
@@ -110,7 +110,7 @@ def shared_steps(
             mean = on_host(namespace_of(held).sum(held, axis=1))[:, None] / held.shape[1]
             means[c] = curvature_of(mean, steps)
             # Another round would hardly change the curvature that is left.
-            settled = means[c].sum() > (1.0 - plan.ROUND_TOLERANCE) * before.sum()
+            settled = means[c].sum() > 0.95 * before.sum()
             if done < fewest or not settled:
                 unsettled.append(c)
         left = unsettled

@@ -54,19 +54,13 @@ def scores_on_device(
     shared = shared_steps([classes], leverages, separate=False)
     totals = on_host(namespace_of(classes.p).sum(shared[0].held, axis=0))
     steps = corrected_steps([classes], shared, [totals], leverages)[0]
-    taken = _rows_of_map(n, K)
+    order = np.random.default_rng(plan.SEED).permutation(n)
+    taken = np.sort(order[: plan.rows_of_map(K)])
     fitted, p = (on_host(_taken(values, taken)) for values in (solution.scores, classes.p))
     residuals = (codes[taken, None] == np.arange(K)) - p
     without = fitted - (steps * weights[:, None])[taken] * residuals
     shifts = count_shifts(codes, weights, K, taken) if rows.intercept else 0.0
     return ClassScores(without + shifts, without, fitted, Softmax(K), coef, intercept), taken
-
-
-def _rows_of_map(n: int, n_classes: int) -> np.ndarray:
-    """As many rows as a map of so many classes is fitted to, in order."""
-    shifted = n_classes <= plan.MOST_SHIFTED_CLASSES
-    count = (plan.MAP_ENTRIES if shifted else plan.SLOPE_ENTRIES) // n_classes
-    return np.sort(np.random.default_rng(plan.SEED).permutation(n)[: max(1, count)])
 
 
 def _taken(values: Any, index: np.ndarray) -> Any:

@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
 from angcal.links.multiclass import SeveralLink, as_covariance
-from angcal.multiclass.integration import Noise, Rule, noise_of, rule_for, smoothed
-
-# Directions of S with less than this share of the largest variance say nothing that others do not.
-NEGLIGIBLE_VARIANCE = 1e-10
-# How far Cov(G) − C R⁻¹ Cᵀ may be below zero by rounding or by an estimate's error.
-SLIGHTLY_NEGATIVE = 1e-8
-MIXED_REFINEMENT = 0.6
+from angcal.multiclass.integration import (
+    NEGLIGIBLE_VARIANCE,
+    Noise,
+    Rule,
+    noise_of,
+    rule_for,
+    smoothed,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class SeveralPredictor:
     def rules(self) -> tuple[Rule, ...]:
         """Nodes of the integral for each component, the same for every row."""
         # Several components average over each other's errors.
-        refinement = 1.0 if len(self.components) == 1 else MIXED_REFINEMENT
+        refinement = 1.0 if len(self.components) == 1 else 0.6
         none = np.empty(0)
         return tuple(
             rule_for(noise * self.noise.spreads if noise > 0 else none, refinement)
@@ -276,7 +277,8 @@ def _given_scores(C: Floats, R: Floats, gamma: Floats) -> tuple[Floats, Floats]:
     slopes = slopes / units
     rest = gamma - slopes @ C.T
     values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
-    if values[0] < -SLIGHTLY_NEGATIVE * max(float(np.trace(gamma)), np.finfo(float).tiny):
+    # Slightly below zero by rounding or by an estimate's error.
+    if values[0] < -1e-8 * max(float(np.trace(gamma)), np.finfo(float).tiny):
         raise ValueError(
             f"index_covariance − C R⁻¹ Cᵀ has the eigenvalue {values[0]:.3g}: these three matrices "
             "cannot be covariances of the same rows."

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
@@ -122,7 +121,7 @@ class Design:
         strongest = self.constant_curvature * self.spread
         if not strongest > 0:
             return np.geomspace(1e-4, 1e4, count)  # no column varies, and any C does the same
-        weakest = plan.WEAKEST_SHARE * strongest * self.typical / self.spread
+        weakest = 1e-2 * strongest * self.typical / self.spread
         grid = np.geomspace(1.0 / strongest, 1.0 / weakest, count)
         with np.errstate(over="ignore", under="ignore"):
             Cs = grid / self.unit / self.unit
@@ -144,7 +143,8 @@ def make_design(
     central = moments
     if fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
-    moving = central[central > plan.STILL_SHARE * max(float(moments.max(initial=0.0)), 1e-300)]
+    # Columns of smaller moments vary by rounding only.
+    moving = central[central > 1e-9 * max(float(moments.max(initial=0.0)), 1e-300)]
     return Design(
         rows=rows,
         labels=labels,
