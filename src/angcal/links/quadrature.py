@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,8 @@ from numpy.typing import NDArray
 from angcal._typing import Floats
 from angcal.notices import warn
 
-NODE_VALUES_AT_ONCE = 1 << 18
-"""Function values held at a time (2 MB per temporary array, whatever the number of scores)."""
-
 NOISE_BOUND = 9.0
 """|z| beyond which a standard normal variable is ignored: probability 2e-19."""
-
-PANEL_TOLERANCE = 1e-13
-"""Accepted error estimate per panel; a kink or jump leaves one or two panels near it."""
 
 PROMISED_ACCURACY = 1e-10
 """Remaining error estimate per score above which a warning is raised."""
@@ -35,8 +30,8 @@ def normal_density(z: NDArray[Any]) -> NDArray[Any]:
 
 
 def slices(length: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of `length` items that hold at most NODE_VALUES_AT_ONCE / width each."""
-    size = max(1, NODE_VALUES_AT_ONCE // width)
+    """Consecutive slices of `length` items whose `width` values each take 2 MB at most."""
+    size = max(1, (1 << 18) // width)
     return (slice(start, start + size) for start in range(0, length, size))
 
 
@@ -93,6 +88,7 @@ def density_rule(
 # together in vectorized passes.
 
 
+@cache
 def panel_rule() -> tuple[Floats, Floats, Floats]:
     """Nodes and weights of a panel on [−1, 1], and null rules that estimate its error.
 
@@ -112,8 +108,6 @@ def panel_rule() -> tuple[Floats, Floats, Floats]:
     complement = np.linalg.qr(polynomials, mode="complete").Q[:, -3:]
     return nodes, weights, complement * np.linalg.norm(weights)
 
-
-PANEL_NODES, PANEL_WEIGHTS, PANEL_NULL_RULES = panel_rule()
 
 Integrand = Callable[[NDArray[np.intp], Floats], Floats]
 """(score numbers of shape (p,), noise z of shape (p, n)) -> values of shape (p, n)."""
@@ -143,13 +137,14 @@ class Panels:
     def integrate(self, integrand: Integrand) -> tuple[Floats, Floats]:
         """∫ integrand(z) φ(z) dz over every panel, and its error estimate."""
         value, error = np.empty_like(self.left), np.empty_like(self.left)
-        for part in slices(self.left.size, PANEL_NODES.size):
+        nodes, weights, null_rules = panel_rule()
+        for part in slices(self.left.size, nodes.size):
             half_width = 0.5 * (self.right[part] - self.left[part])
             middle = 0.5 * (self.right[part] + self.left[part])
-            z = middle[:, None] + half_width[:, None] * PANEL_NODES
+            z = middle[:, None] + half_width[:, None] * nodes
             values = integrand(self.owner[part], z) * normal_density(z)
-            value[part] = half_width * (values * PANEL_WEIGHTS).sum(axis=1)
-            error[part] = half_width * np.linalg.norm(values @ PANEL_NULL_RULES, axis=1)
+            value[part] = half_width * (values * weights).sum(axis=1)
+            error[part] = half_width * np.linalg.norm(values @ null_rules, axis=1)
         return value, error
 
 
@@ -158,7 +153,7 @@ def adaptive_expectation(
     center: Floats,
     spread: Floats,
     breakpoints: Sequence[float] = (),
-    tolerance: float = PANEL_TOLERANCE,
+    tolerance: float = 1e-13,
 ) -> Floats:
     """E integrand(Z) for every score, by bisection of the panels whose error is too large.
 
@@ -171,7 +166,7 @@ def adaptive_expectation(
     breakpoints : sequence of float
         Arguments center + spread·z at which panels must end.
     tolerance : float
-        Accepted error estimate per panel.
+        Accepted error estimate per panel; a kink or jump leaves one or two panels near it.
 
     Returns
     -------
@@ -188,7 +183,7 @@ def adaptive_expectation(
     # Panels at most 4 wide in the argument of f, hence nodes at most 0.3 apart.
     widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
     panel_count = int(np.clip(np.ceil(widest / 4.0), 6, 1024))
-    for part in slices(center.size, PANEL_NODES.size * (panel_count + len(breakpoints))):
+    for part in slices(center.size, len(panel_rule()[0]) * (panel_count + len(breakpoints))):
         panels = initial_panels(center[part], spread[part], breakpoints, panel_count)
         start = part.start
 
