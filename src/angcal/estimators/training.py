@@ -98,9 +98,6 @@ def validated(
 
     Parameters
     ----------
-    estimator : the estimator that is being fitted
-    X, y, sample_weight
-        As given.
     raw_rows : bool
         Whether X goes through a pipeline first, whose first step decides what it accepts.
     many_classes : bool
@@ -204,13 +201,6 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
     harmless where it is small against the spread of the scores and the fit follows no single rows:
     fits of 30 to 2,000 rows with exact and near copies were worse than the base model from a tenth
     of the spread on, or where degrees of freedom are more than a tenth of the rows.
-
-    Parameters
-    ----------
-    X : (n, d) array or sparse matrix
-    codes : (n,) array
-        Labels: copies have the same, rows of few values that are alike by chance have not.
-    observed : list of Observables
     """
     moves = np.column_stack([found.loo_steps * found.residuals for found in observed])
     spread = np.sqrt(np.sum([np.var(found.loo_scores, axis=0).sum() for found in observed]))
@@ -232,8 +222,8 @@ def has_copies(X: Matrix, codes: Floats) -> np.ndarray:
     """Which rows have another one that differs by less than 1e-4 of the rows' spread.
 
     Told by three random projections that agree: rows next to each other along the first are
-    compared along the other two. None, where labels of such rows differ as those of rows do that
-    have few values.
+    compared along the other two. None, where labels of such rows differ: copies have the same, rows
+    of few values that are alike by chance have not.
 
     Examples
     --------

@@ -49,9 +49,6 @@ from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
 from angcal.multiclass import ClassMap, SeveralPredictor
 from angcal.penalty_path import PenaltyAverage
 
-# Each probit is a column of the graph; a thousand of smaller weights do not show in single
-# precision.
-SMALLEST_WEIGHT = 1e-11
 # Keeps 0/0 away where a class is impossible at a node.
 TINY = 1e-300
 
@@ -59,15 +56,7 @@ Writer = Callable[[Nodes, str, Any], str]
 
 
 def write_model(nodes: Nodes, rows: str, model: Any) -> str:
-    """Probabilities of a fitted classifier, (n, 1) or (n, K), from rows of doubles.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    rows : str
-        Name of the rows as the linear model sees them.
-    model : fitted classifier
-    """
+    """Probabilities of a fitted classifier, (n, 1) or (n, K), from rows of doubles."""
     average = getattr(model, "average_", None)
     if average is None:
         return _write_linear(nodes, rows, model.coef_, model.intercept_, model.curve_)
@@ -138,7 +127,8 @@ def _probits(curve: TabulatedCurve) -> tuple[Any, Any, Any]:
         slopes.append(link.scale * part.cosine / curve.scale.norm / widened)
         offsets.append(link.offset / widened)
     found = np.array([np.concatenate(each) for each in (weights, slopes, offsets)])
-    return tuple(found[:, found[0] > SMALLEST_WEIGHT])
+    # Each is a column of the graph; a thousand of smaller weights do not show in single precision.
+    return tuple(found[:, found[0] > 1e-11])
 
 
 def _angular(nodes: Nodes, scores: str, curve: TabulatedCurve) -> str:
