@@ -381,18 +381,14 @@ class CallableLink(Link):
         return np.asarray((8.0 * near - far) / (12.0 * step))
 
     def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
-        def value(owner: NDArray[np.intp], z: Floats) -> Floats:
-            return self.base(center[owner, None] + spread[owner, None] * z)
-
-        return adaptive_expectation(value, center, spread, self.breakpoints)
+        return adaptive_expectation(
+            lambda m, s, z: self.base(m + s * z), center, spread, self.breakpoints
+        )
 
     def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
-        at_center = self.base(center)
-
-        def z_times_change(owner: NDArray[np.intp], z: Floats) -> Floats:
+        def z_times_change(m: Floats, s: Floats, z: Floats) -> Floats:
             # E[Z·f(m)] = 0: without the constant the rounding is that of the change alone.
-            change = self.base(center[owner, None] + spread[owner, None] * z)
-            return z * (change - at_center[owner, None])
+            return z * (self.base(m + s * z) - self.base(m))
 
         # The division by τ below magnifies errors, so small τ asks for more, up to rounding.
         tolerance = 1e-13 * float(np.clip(spread.min(initial=1.0), 1e-3, 1.0))

@@ -24,6 +24,10 @@ LONGEST_WORK_LIST = 1 << 19
 """Panels per pass after which f counts as noise that no subdivision resolves (40 MB)."""
 
 
+Integrand = Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]]
+"""(center, spread, z) -> values; the first two are columns, with a row for each score."""
+
+
 def normal_density(z: NDArray[Any]) -> NDArray[Any]:
     """φ(z) = exp(−z²/2)/√(2π), for real or complex z."""
     return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
@@ -44,7 +48,7 @@ class FixedRule:
 
     def expectation(
         self,
-        function: Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]],
+        function: Integrand,
         center: Floats,
         spread: Floats,
     ) -> Floats:
@@ -109,10 +113,6 @@ def panel_rule() -> tuple[Floats, Floats, Floats]:
     return nodes, weights, complement * np.linalg.norm(weights)
 
 
-Integrand = Callable[[NDArray[np.intp], Floats], Floats]
-"""(score numbers of shape (p,), noise z of shape (p, n)) -> values of shape (p, n)."""
-
-
 @dataclass(frozen=True)
 class Panels:
     """Work-list: panel j is [left[j], right[j]] in z and belongs to score owner[j]."""
@@ -134,33 +134,36 @@ class Panels:
             np.concatenate([middle, self.right]),
         )
 
-    def integrate(self, integrand: Integrand) -> tuple[Floats, Floats]:
-        """∫ integrand(z) φ(z) dz over every panel, and its error estimate."""
+    def integrate(
+        self, function: Integrand, center: Floats, spread: Floats
+    ) -> tuple[Floats, Floats]:
+        """∫ function(center, spread, z) φ(z) dz over every panel, and its error estimate."""
         value, error = np.empty_like(self.left), np.empty_like(self.left)
         nodes, weights, null_rules = panel_rule()
         for part in slices(self.left.size, nodes.size):
             half_width = 0.5 * (self.right[part] - self.left[part])
             middle = 0.5 * (self.right[part] + self.left[part])
             z = middle[:, None] + half_width[:, None] * nodes
-            values = integrand(self.owner[part], z) * normal_density(z)
+            owner = self.owner[part, None]
+            values = function(center[owner], spread[owner], z) * normal_density(z)
             value[part] = half_width * (values * weights).sum(axis=1)
             error[part] = half_width * np.linalg.norm(values @ null_rules, axis=1)
         return value, error
 
 
 def adaptive_expectation(
-    integrand: Integrand,
+    function: Integrand,
     center: Floats,
     spread: Floats,
     breakpoints: Sequence[float] = (),
     tolerance: float = 1e-13,
 ) -> Floats:
-    """E integrand(Z) for every score, by bisection of the panels whose error is too large.
+    """E function(center, spread, Z) for every score, by bisection of panels of too large an error.
 
     Parameters
     ----------
-    integrand : callable
-        (score numbers, z) -> values; a function of center + spread·z.
+    function : callable
+        As in `FixedRule.expectation`.
     center, spread : ndarray
         One entry per score, spread > 0.
     breakpoints : sequence of float
@@ -184,13 +187,9 @@ def adaptive_expectation(
     widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
     panel_count = int(np.clip(np.ceil(widest / 4.0), 6, 1024))
     for part in slices(center.size, len(panel_rule()[0]) * (panel_count + len(breakpoints))):
-        panels = initial_panels(center[part], spread[part], breakpoints, panel_count)
-        start = part.start
-
-        def local(owner: NDArray[np.intp], z: Floats, start: int = start) -> Floats:
-            return integrand(owner + start, z)
-
-        total[part], error = refine(local, panels, center[part].size, tolerance)
+        m, s = center[part], spread[part]
+        panels = initial_panels(m, s, breakpoints, panel_count)
+        total[part], error = refine(function, m, s, panels, tolerance)
         remaining = max(remaining, error)
     if remaining > PROMISED_ACCURACY:
         warn(
@@ -221,20 +220,22 @@ def initial_panels(
 
 
 def refine(
-    integrand: Integrand, panels: Panels, score_count: int, tolerance: float
+    function: Integrand, center: Floats, spread: Floats, panels: Panels, tolerance: float
 ) -> tuple[Floats, float]:
     """Integral per score, and the largest error estimate left where bisection was stopped."""
-    total = np.zeros(score_count)
+
+    def by_score(chosen: Any, values: Floats) -> Any:
+        return np.bincount(panels.owner[chosen], values[chosen], minlength=center.size)
+
+    total = np.zeros(center.size)
     # After 50 bisections a panel is as narrow as the rounding of its end points.
     for level in range(51):
-        value, error = panels.integrate(integrand)
+        value, error = panels.integrate(function, center, spread)
         open_panels = error > tolerance
         too_many = 2 * np.count_nonzero(open_panels) > LONGEST_WORK_LIST
         if level == 50 or too_many or not open_panels.any():
             break
-        closed = ~open_panels
-        total += np.bincount(panels.owner[closed], value[closed], minlength=score_count)
+        total += by_score(~open_panels, value)
         panels = panels.take(open_panels).bisect()
-    total += np.bincount(panels.owner, value, minlength=score_count)
-    left_over = np.bincount(panels.owner[open_panels], error[open_panels], minlength=score_count)
-    return total, float(left_over.max(initial=0.0))
+    total += by_score(slice(None), value)
+    return total, float(by_score(open_panels, error).max(initial=0.0))

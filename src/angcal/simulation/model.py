@@ -287,20 +287,6 @@ def row_law(
     return {"covariance": covariance, "design": design, "degrees": degrees, "mean": center}
 
 
-def _unit_weights(
-    weights: ArrayLike | None,
-    n_nonzero: int | None,
-    covariance: Covariance,
-    rng: np.random.Generator,
-) -> Floats:
-    """Given or drawn weights, divided by their norm ‖w‖_Σ."""
-    direction = draw_weights(weights, n_nonzero, covariance.d, rng)
-    norm = covariance.norm(direction)
-    if norm == 0.0:
-        raise ValueError("weights must not all be zero; leave it None to draw them")
-    return direction / norm
-
-
 def simulate(
     n: int,
     d: int | None = None,
@@ -354,7 +340,11 @@ def simulate(
     """
     law = row_law(n, d, covariance, weights, design, degrees, mean)
     rng = np.random.default_rng(random_state)
-    unit = _unit_weights(weights, n_nonzero, law["covariance"], rng)
+    sigma: Covariance = law["covariance"]
+    direction = draw_weights(weights, n_nonzero, sigma.d, rng)
+    if not direction.any():
+        raise ValueError("weights must not all be zero; leave it None to draw them")
+    unit = direction / sigma.norm(direction)
     # The truth first, without rows: its own `sample` then draws them.
     none: Any = np.empty(0)
     truth = Simulation(none, none, unit, as_link(link), signal=none, probability=none, **law)
