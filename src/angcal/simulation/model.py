@@ -287,6 +287,13 @@ def row_law(
     return {"covariance": covariance, "design": design, "degrees": degrees, "mean": center}
 
 
+def _unit(direction: Floats, covariance: Covariance) -> Floats:
+    """Weights divided by their norm ‖w‖_Σ."""
+    if not direction.any():
+        raise ValueError("weights must not all be zero; leave it None to draw them")
+    return direction / covariance.norm(direction)
+
+
 def simulate(
     n: int,
     d: int | None = None,
@@ -340,11 +347,7 @@ def simulate(
     """
     law = row_law(n, d, covariance, weights, design, degrees, mean)
     rng = np.random.default_rng(random_state)
-    sigma: Covariance = law["covariance"]
-    direction = draw_weights(weights, n_nonzero, sigma.d, rng)
-    if not direction.any():
-        raise ValueError("weights must not all be zero; leave it None to draw them")
-    unit = direction / sigma.norm(direction)
+    unit = _unit(draw_weights(weights, n_nonzero, law["covariance"].d, rng), law["covariance"])
     # The truth first, without rows: its own `sample` then draws them.
     none: Any = np.empty(0)
     truth = Simulation(none, none, unit, as_link(link), signal=none, probability=none, **law)
