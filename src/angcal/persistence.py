@@ -57,7 +57,7 @@ TYPES = {
     "angcal.multiclass.choice": "MapChoice",
     "angcal.multiclass.class_map": "ClassMap",
     "angcal.multiclass.integration": "Noise Rule",
-    "angcal.multiclass.predictor": "SeveralPredictor",
+    "angcal.multiclass.predictor": "MulticlassPredictor SeveralPredictor",
     "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
     "numpy": "dtype",
     "scipy.sparse._csc": "csc_array csc_matrix",

@@ -45,8 +45,8 @@ from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, Tabulate
 from angcal.estimators.penalty_cv import FoldAverage
 from angcal.export.nodes import ExportError, Nodes
 from angcal.links import Link, Logit, Probit
-from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
-from angcal.multiclass import ClassMap, SeveralPredictor
+from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
+from angcal.multiclass import ClassMap, MulticlassPredictor
 from angcal.penalty_path import PenaltyAverage
 
 # Keeps 0/0 away where a class is impossible at a node.
@@ -230,7 +230,7 @@ def _class_map(nodes: Nodes, scores: str, curve: ClassMap) -> str:
     return nodes.plus(mixed, curve.floor)
 
 
-def _shares(nodes: Nodes, logits: str, link: SeveralLink) -> str:
+def _shares(nodes: Nodes, logits: str, link: MulticlassLink) -> str:
     """g of the last axis, without the link's offset."""
     if isinstance(link, OneVsRest):
         logits = _log_sigmoid(nodes, logits)
@@ -241,12 +241,12 @@ def _shares(nodes: Nodes, logits: str, link: SeveralLink) -> str:
     return nodes.add("Softmax", logits, axis=-1)
 
 
-def _several(nodes: Nodes, scores: str, curve: SeveralPredictor) -> str:
+def _multiclass(nodes: Nodes, scores: str, curve: MulticlassPredictor) -> str:
     """Σ_r w_r softmax(m + ν_r) = a∘((w/(a·bᵀ))·b), a ∝ exp(m), b = exp(ν), for each component."""
     if not isinstance(curve.link, Softmax):
         raise ExportError(
-            f"A SeveralPredictor with a {type(curve.link).__name__} link has no ONNX form; use a "
-            "Softmax."
+            f"A MulticlassPredictor with a {type(curve.link).__name__} link has no ONNX form; "
+            "use a Softmax."
         )
     centered = nodes.plus(scores, -curve.center)
     means = nodes.plus(nodes.into(centered, curve.slopes.T), curve.offset)
@@ -325,7 +325,7 @@ CURVES: dict[type, Writer] = {
     AveragedCurve: _angular,
     ConstantCurve: _constant,
     ClassMap: _class_map,
-    SeveralPredictor: _several,
+    MulticlassPredictor: _multiclass,
     PlattScaling: _platt,
     TemperatureScaling: _temperature,
     IsotonicCalibration: _isotonic,

@@ -24,7 +24,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from angcal._typing import Floats
-from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.links.multiclass import MulticlassLink, Softmax
 
 MOST_TENSOR_DIRECTIONS = 3
 # Noise below this share of the largest moves no probability by more than rounding does.
@@ -179,7 +179,7 @@ def smoothed_softmax(logits: Floats, shifts: Floats, weights: Floats) -> Floats:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def smoothed(link: SeveralLink, means: Floats, shifts: Floats, weights: Floats) -> Floats:
+def smoothed(link: MulticlassLink, means: Floats, shifts: Floats, weights: Floats) -> Floats:
     """Σ_r w_r g(means + shifts_r) for every row."""
     if isinstance(link, Softmax):
         return smoothed_softmax(means + np.asarray(link.offset), shifts, weights)

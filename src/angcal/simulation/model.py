@@ -337,7 +337,7 @@ def simulate(
 
     See Also
     --------
-    simulate_several, simulate_labels : Any number of classes; labels on given rows.
+    simulate_multiclass, simulate_labels : Any number of classes; labels on given rows.
 
     Examples
     --------
