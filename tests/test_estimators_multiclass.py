@@ -26,7 +26,7 @@ from angcal import (
 )
 from angcal.links.multiclass import Softmax, TwoLayer
 from angcal.multiclass import angular_predictor
-from angcal.simulation import AutoregressiveCovariance, simulate_several
+from angcal.simulation import AutoregressiveCovariance, simulate_multiclass
 
 
 def _model(C=0.1):
@@ -37,7 +37,7 @@ def _model(C=0.1):
 def simulated():
     # Columns of unit variance.
     covariance = AutoregressiveCovariance(300, 0.5, variance=1.0)
-    return simulate_several(400, n_indices=3, signal=2.0, covariance=covariance, random_state=0)
+    return simulate_multiclass(400, n_indices=3, signal=2.0, covariance=covariance, random_state=0)
 
 
 def test_probabilities_are_better_than_the_plain_model_s(simulated):

@@ -47,7 +47,7 @@ from angcal.links.multiclass import Softmax
 from angcal.losses import Loss
 from angcal.penalties import Penalty
 from angcal.persistence import FORMAT, TRUSTED, PersistenceError, about, load, save
-from angcal.simulation import simulate, simulate_several
+from angcal.simulation import simulate, simulate_multiclass
 
 skops_io = pytest.importorskip("skops.io")
 pd = pytest.importorskip("pandas")
@@ -83,7 +83,7 @@ def path_of_three(average=None):
 
 
 def many(n=400, d=40, K=20):
-    data = simulate_several(n, d, n_indices=K, random_state=0)
+    data = simulate_multiclass(n, d, n_indices=K, random_state=0)
     return AngularCalibratedClassifier().fit(data.X, data.y)
 
 

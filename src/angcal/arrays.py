@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from angcal._typing import Floats
 from angcal.threads import blas_threads
@@ -104,8 +105,9 @@ def product(X: Any, v: Floats) -> Floats:
     bounds = np.linspace(0, X.shape[0], parts + 1).astype(int)
 
     def fill(part: int) -> None:
-        rows = slice(bounds[part], bounds[part + 1])
-        _widened_product(X[rows], v, out[rows])
+        own = slice(bounds[part], bounds[part + 1])
+        for rows in _cached_slices(X[own]):
+            np.matmul(X[own][rows], v, out=out[own][rows])
 
     if parts == 1:
         fill(0)
@@ -115,10 +117,9 @@ def product(X: Any, v: Floats) -> Floats:
     return out
 
 
-def _widened_product(X: Any, v: Floats, out: Floats) -> None:
-    rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
-    for start in range(0, X.shape[0], rows):
-        np.matmul(X[start : start + rows], v, out=out[start : start + rows])
+def _cached_slices(X: Any) -> Iterator[slice]:
+    """Slices of rows that are widened to double precision at a time."""
+    return gen_batches(X.shape[0], max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1)))
 
 
 def transposed_product(X: Any, u: Floats) -> Floats:
@@ -126,9 +127,8 @@ def transposed_product(X: Any, u: Floats) -> Floats:
     if not isinstance(X, np.ndarray) or X.dtype == u.dtype:
         return np.asarray(X.T @ u, dtype=np.float64)
     out = np.zeros((X.shape[1], *u.shape[1:]))
-    rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
-    for start in range(0, X.shape[0], rows):
-        out += X[start : start + rows].T @ u[start : start + rows]
+    for rows in _cached_slices(X):
+        out += X[rows].T @ u[rows]
     return out
 
 

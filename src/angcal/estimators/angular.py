@@ -89,7 +89,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         classifier is worth, without a test set.
     plain_loo_proba_ : (n, K) array
         The same of the base model's own probabilities.
-    curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or SeveralPredictor
+    curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or MulticlassPredictor
         The map from score to probability, or from all scores to all probabilities. Where the link
         is estimated it is an average over what the labels leave open.
     calibration_ : MapChoice

@@ -196,17 +196,9 @@ def _split_params(
 
 
 def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, Solution]:
-    """Ridge logistic regression where X is: (the fitted model, its rows, its solution).
-
-    Parameters
-    ----------
-    model : LogisticRegression
-        With its ridge penalty; others are refused.
-    training : Training
-        With a tensor X.
-    """
-    X, strength = training.X, ridge_strength(model)
-    rows = TensorRows(X, bool(model.fit_intercept))
+    """Ridge logistic regression where X is: (the fitted model, its rows, its solution)."""
+    strength = ridge_strength(model)
+    rows = TensorRows(training.X, bool(model.fit_intercept))
     loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
     problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]), loss)
     solution = problem.solve(tol=0.0, gradient_tol=model.tol)
@@ -267,20 +259,10 @@ def ridge_strength(model: Any) -> float:
 def read_base(
     model: Any, rows: Matrix, training: Training, *, method: str, polish: bool
 ) -> tuple[list[LinearFit], float]:
-    """The fits behind the base model, and how far they were from their optimum.
+    """The fits behind the base model, polished if asked, and how far they were from their optimum.
 
     One for two classes and for a joint fit of more, one for each class for one-vs-rest heads.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    rows : matrix
-        X as the linear model sees it.
-    training : Training
-    method : {"auto", "exact", "randomised"}
-        How leverages are computed.
-    polish : bool
-        Whether to finish the optimization.
+    ``rows`` are those that the linear model sees; ``method`` is that of the leverages.
     """
     _, linear = unwrap(model)
     fits = [

@@ -11,7 +11,7 @@ from angcal._typing import Matrix
 from angcal.calibrate import ANGLE_METHODS
 from angcal.estimators.training import Training
 from angcal.links import Link, Logit, as_link
-from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.links.multiclass import MulticlassLink, Softmax
 from angcal.notices import PoolWarning, warn
 from angcal.pools import Pool, open_pool
 
@@ -41,19 +41,19 @@ def check_observables(observables: Any) -> None:
 
 def resolved_link(link: Any) -> tuple[Link, bool]:
     """(link, whether it is known): a name or None is a family, anything else is known."""
-    if link is None or isinstance(link, SeveralLink):
+    if link is None or isinstance(link, MulticlassLink):
         return Logit(), False
     return as_link(link), not isinstance(link, str)
 
 
 def is_for_many_classes(link: Any) -> bool:
     """Whether three and more classes can have this link: not one of a single index."""
-    return link is None or isinstance(link, SeveralLink) or link == "logit"
+    return link is None or isinstance(link, MulticlassLink) or link == "logit"
 
 
 def resolved_softmax(link: Any, n_classes: int) -> Softmax | None:
     """The link as a softmax of so many classes, or None where all of it is estimated."""
-    if not isinstance(link, SeveralLink):
+    if not isinstance(link, MulticlassLink):
         return None
     if not isinstance(link, Softmax):
         raise ValueError(
@@ -73,7 +73,7 @@ def resolved_softmax(link: Any, n_classes: int) -> Softmax | None:
 def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
     """Name an option that a fit of this many classes, or on a device, cannot follow."""
     K, link = training.n_classes, estimator.link
-    if K == 2 and isinstance(link, SeveralLink):
+    if K == 2 and isinstance(link, MulticlassLink):
         raise ValueError(
             f"link={type(link).__name__}(...) is for three or more classes, and y has "
             "two; use Logit(scale, offset) or leave it None."

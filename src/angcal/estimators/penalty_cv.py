@@ -354,21 +354,17 @@ class AngularLogisticRegressionCV(AngularBase):
         self, X: Matrix, design: Design, start: Solution, observed: Observables
     ) -> LinearFit:
         """The chosen fit at its optimum, and its observables."""
-        strength = np.array([1.0 / self.C_])
-        solver = design.solver(strength)
+        solver = design.solver(np.array([1.0 / self.C_]))
         # Its scores are then far closer to the optimum than its angle could notice.
         solution = solver.continued(start, min(self.tol, 1e-4))
         self.distance_to_optimum_ = float(solver.distances(solution)[0])
         coef, intercept = design.restore(*solution.problem(0)[:2])
-        fit = LinearFit(
+        fit = replace(
+            design.fit_at(solution, 0, 1.0 / self.C_),
             X=X,
-            labels=design.labels,
-            weights=design.weights,
             coef=coef,
             intercept=intercept,
-            loss=design.loss,
-            penalty=Ridge(float(strength[0] / design.weights.sum())),
-            fit_intercept=design.fit_intercept,
+            known_scores=None,
             hessian_method=self.observables,
         )
         if self.distance_to_optimum_ > LARGEST_DISTANCE and coef.ndim == 1:
@@ -415,15 +411,7 @@ class AngularLogisticRegressionCV(AngularBase):
 def path_curves(
     design: Design, solution: Solution, observables: list[Observables], weights: Floats
 ) -> LooCurves | ClassCurves:
-    """What every penalty's fit loses on rows that it has not seen.
-
-    Parameters
-    ----------
-    design, solution, observables
-        The fits, and what they reveal.
-    weights : (n,) array
-        Case weights.
-    """
+    """What every penalty's fit loses on rows that it has not seen; weights are those of cases."""
     fits = [design.fit_at(solution, c, 0.0) for c in range(len(observables))]
     if isinstance(design.loss, Multinomial):
         pairs = zip(fits, observables, strict=True)
@@ -442,12 +430,7 @@ def path_curves(
 
 @dataclass(frozen=True, eq=False)
 class FoldAverage:
-    """Classifiers of which each was fitted without one fold.
-
-    Attributes
-    ----------
-    classifiers : list
-    """
+    """Classifiers of which each was fitted without one fold."""
 
     classifiers: list[Any]
 

@@ -163,17 +163,12 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             Entries of ``classes_``.
         """
         p = self.predict_proba(X)
-        if len(self.classes_) > 2:
-            place = namespace_of(p).argmax(p, axis=1)
-            return self.classes_[np.asarray(on_host(place), dtype=np.intp)]
-        likely = p[:, 1] > 0.5
-        if not on_device(X):
-            return self.classes_[likely.astype(int)]
-        if self.classes_.dtype.kind not in "iufb":
-            return self.classes_[on_host(likely).astype(int)]
-        xp = namespace_of(likely)
-        both = xp.asarray(self.classes_, device=likely.device)
-        return xp.where(likely, both[1], both[0])
+        xp, many = namespace_of(p), len(self.classes_) > 2
+        place = xp.argmax(p, axis=1) if many else p[:, 1] > 0.5
+        if many or not on_device(X) or self.classes_.dtype.kind not in "iufb":
+            return self.classes_[on_host(place).astype(np.intp)]
+        both = xp.asarray(self.classes_, device=place.device)
+        return xp.where(place, both[1], both[0])
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, K) probabilities of rows on the host."""
@@ -213,11 +208,11 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} {reason} does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
+        weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
+        scores = X @ weights.T + intercept
         if len(self.classes_) > 2:
-            weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
-            return predict_on_device(self.curve_, X @ weights.T + intercept)
-        coef = placed_like(on_host(self.coef_), X)[0, :]
-        positive = on_device_curve(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
+            return predict_on_device(self.curve_, scores)
+        positive = on_device_curve(self.curve_, scores[:, 0])
         return namespace_of(X).stack([1.0 - positive, positive], axis=1)
 
     def _why_not_on_device(self) -> str | None:

@@ -116,9 +116,6 @@ def validated(
 
     Parameters
     ----------
-    estimator : the estimator that is being fitted
-    X, y, sample_weight
-        As given.
     raw_rows : bool
         Whether X goes through a pipeline first, whose first step decides what it accepts.
     many_classes : bool

@@ -23,7 +23,7 @@ from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.integration import NEGLIGIBLE_VARIANCE, noise_of
 from angcal.multiclass.known import Whitened, estimate_known, whiten
 from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical_spread
-from angcal.multiclass.predictor import SeveralPredictor
+from angcal.multiclass.predictor import MulticlassPredictor
 from angcal.notices import AngleWarning, warn
 
 
@@ -59,8 +59,8 @@ class AngleMatrix:
     Examples
     --------
     >>> from angcal import AngularCalibratedClassifier
-    >>> from angcal.simulation import simulate_several
-    >>> data = simulate_several(300, 20, n_indices=3, random_state=0)
+    >>> from angcal.simulation import simulate_multiclass
+    >>> data = simulate_multiclass(300, 20, n_indices=3, random_state=0)
     >>> AngularCalibratedClassifier().fit(data.X, data.y).angle_.cosine.shape
     (3, 3)
     """
@@ -110,7 +110,7 @@ class ClassCalibration:
 
     angle: AngleMatrix
     link: Softmax
-    map: ClassMap | SeveralPredictor
+    map: ClassMap | MulticlassPredictor
     choice: MapChoice
     left_out: LeftOutClasses
 
@@ -284,7 +284,7 @@ def _known(
     found = estimate_known(codes, weights, whitened, A, offset, gamma)
     per_score = A @ found.covariance @ whitened.inverse
     rest = gamma - found.covariance @ found.covariance.T
-    predictor = SeveralPredictor(
+    predictor = MulticlassPredictor(
         Softmax(len(A), offset=offset),
         per_score,
         -per_score @ whitened.center,

@@ -25,7 +25,7 @@ from scipy.stats import qmc
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.links.multiclass import MulticlassLink, Softmax
 
 NEGLIGIBLE_VARIANCE = 1e-10
 """Directions with less than this share of the largest variance say nothing that others do not."""
@@ -172,7 +172,7 @@ def smoothed_softmax(logits: Floats, shifts: Floats, weights: Floats) -> Floats:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def smoothed(link: SeveralLink, means: Floats, shifts: Floats, weights: Floats) -> Floats:
+def smoothed(link: MulticlassLink, means: Floats, shifts: Floats, weights: Floats) -> Floats:
     """Σ_r w_r g(means + shifts_r) for every row."""
     if isinstance(link, Softmax):
         return smoothed_softmax(means + np.asarray(link.offset), shifts, weights)

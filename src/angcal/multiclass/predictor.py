@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.links.multiclass import SeveralLink, as_covariance
+from angcal.links.multiclass import MulticlassLink, as_covariance
 from angcal.multiclass.integration import (
     NEGLIGIBLE_VARIANCE,
     Noise,
@@ -25,12 +25,12 @@ from angcal.multiclass.integration import (
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralPredictor:
+class MulticlassPredictor:
     """Scores to class probabilities.
 
     Parameters
     ----------
-    link : SeveralLink
+    link : MulticlassLink
         g.
     slopes : (K, m) array
         M.
@@ -58,7 +58,7 @@ class SeveralPredictor:
     array([], dtype=float64)
     """
 
-    link: SeveralLink
+    link: MulticlassLink
     slopes: Floats
     offset: Floats
     noise: Noise
@@ -198,20 +198,24 @@ def _group(rule: Rule, number: int) -> Rule:
     return Rule(rule.nodes[rows], np.full(size, 1.0 / size))
 
 
+SeveralPredictor = MulticlassPredictor
+"""Its earlier name, which model files may still have."""
+
+
 def angular_predictor(
-    link: SeveralLink,
+    link: MulticlassLink,
     cross_covariance: ArrayLike,
     score_covariance: ArrayLike,
     index_covariance: ArrayLike,
     *,
     offset: ArrayLike | None = None,
     center: ArrayLike | None = None,
-) -> SeveralPredictor:
+) -> MulticlassPredictor:
     """E_Z g(M·S + β + LZ) for known angles.
 
     Parameters
     ----------
-    link : SeveralLink
+    link : MulticlassLink
         g.
     cross_covariance : (K, m) array
         C = Cov(G, S).
@@ -226,7 +230,7 @@ def angular_predictor(
 
     Returns
     -------
-    SeveralPredictor
+    MulticlassPredictor
         Maps scores to class probabilities.
 
     See Also
@@ -242,7 +246,7 @@ def angular_predictor(
     """
     C, R, gamma = _checked(link, cross_covariance, score_covariance, index_covariance)
     slopes, rest = _given_scores(C, R, gamma)
-    return SeveralPredictor(
+    return MulticlassPredictor(
         link,
         slopes,
         _numbers("offset", offset, C.shape[0]),
@@ -251,7 +255,7 @@ def angular_predictor(
     )
 
 
-def _checked(link: SeveralLink, *covariances: ArrayLike) -> tuple[Floats, Floats, Floats]:
+def _checked(link: MulticlassLink, *covariances: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """C, R and Cov(G) as matrices that fit each other and the link."""
     C, R, gamma = (np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in covariances)
     K, m = C.shape

@@ -287,18 +287,11 @@ def row_law(
     return {"covariance": covariance, "design": design, "degrees": degrees, "mean": center}
 
 
-def _unit_weights(
-    weights: ArrayLike | None,
-    n_nonzero: int | None,
-    covariance: Covariance,
-    rng: np.random.Generator,
-) -> Floats:
-    """Given or drawn weights, divided by their norm ‖w‖_Σ."""
-    direction = draw_weights(weights, n_nonzero, covariance.d, rng)
-    norm = covariance.norm(direction)
-    if norm == 0.0:
+def _unit(direction: Floats, covariance: Covariance) -> Floats:
+    """Weights divided by their norm ‖w‖_Σ."""
+    if not direction.any():
         raise ValueError("weights must not all be zero; leave it None to draw them")
-    return direction / norm
+    return direction / covariance.norm(direction)
 
 
 def simulate(
@@ -344,7 +337,7 @@ def simulate(
 
     See Also
     --------
-    simulate_several, simulate_labels : Any number of classes; labels on given rows.
+    simulate_multiclass, simulate_labels : Any number of classes; labels on given rows.
 
     Examples
     --------
@@ -354,7 +347,7 @@ def simulate(
     """
     law = row_law(n, d, covariance, weights, design, degrees, mean)
     rng = np.random.default_rng(random_state)
-    unit = _unit_weights(weights, n_nonzero, law["covariance"], rng)
+    unit = _unit(draw_weights(weights, n_nonzero, law["covariance"].d, rng), law["covariance"])
     # The truth first, without rows: its own `sample` then draws them.
     none: Any = np.empty(0)
     truth = Simulation(none, none, unit, as_link(link), signal=none, probability=none, **law)

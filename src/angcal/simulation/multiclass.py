@@ -1,4 +1,4 @@
-"""Rows and labels of more than one index: `simulate_several` and the truth it returns."""
+"""Rows and labels of more than one index: `simulate_multiclass` and the truth it returns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from angcal._typing import Floats
-from angcal.links.multiclass import CallableSeveral, SeveralLink, Softmax
+from angcal.links.multiclass import CallableMulticlassLink, MulticlassLink, Softmax
 from angcal.simulation.covariances import Covariance, symmetric_root
 from angcal.simulation.designs import Seed, positive_integer
 from angcal.simulation.model import Truth, row_law
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralSimulation(Truth):
+class MulticlassSimulation(Truth):
     """Rows x, labels P(y = l | x) = g_l(W*(x − mean)), and everything that drew them.
 
     Attributes
@@ -34,16 +34,16 @@ class SeveralSimulation(Truth):
 
     See Also
     --------
-    simulate_several : Draws it.
+    simulate_multiclass : Draws it.
 
     Notes
     -----
-    An integer ``random_state`` means another stream in `simulate_several` and in each method, so
+    An integer ``random_state`` means another stream in `simulate_multiclass` and in each method, so
     reusing the number never reuses rows.
 
     Examples
     --------
-    >>> data = simulate_several(100, 20, n_indices=3, index_correlation=0.5, random_state=0)
+    >>> data = simulate_multiclass(100, 20, n_indices=3, index_correlation=0.5, random_state=0)
     >>> data.index_covariance.round(6)
     array([[1. , 0.5, 0.5],
            [0.5, 1. , 0.5],
@@ -54,7 +54,7 @@ class SeveralSimulation(Truth):
     (500, 20)
     """
 
-    link: SeveralLink
+    link: MulticlassLink
     indices: Floats = field(repr=False, kw_only=True)
 
     @property
@@ -121,7 +121,7 @@ class SeveralSimulation(Truth):
         loaded = self.covariance.loadings(self.weights.T)
         return loaded.T @ self.covariance.loadings(self._unit(coef).T)
 
-    def fresh(self, n: int, random_state: Seed = None) -> SeveralSimulation:
+    def fresh(self, n: int, random_state: Seed = None) -> MulticlassSimulation:
         """The same truth with fresh rows.
 
         Parameters
@@ -133,7 +133,7 @@ class SeveralSimulation(Truth):
 
         Returns
         -------
-        SeveralSimulation
+        MulticlassSimulation
             A new object with other rows.
         """
         X, y, indices, probability = self._drawn(n, random_state)
@@ -173,11 +173,11 @@ class SeveralSimulation(Truth):
         return np.asarray(coef, dtype=np.float64) / norms[:, None]
 
 
-def simulate_several(
+def simulate_multiclass(
     n: int,
     d: int | None = None,
     *,
-    link: SeveralLink | str | Callable[[Floats], Any] = "softmax",
+    link: MulticlassLink | str | Callable[[Floats], Any] = "softmax",
     n_indices: int | None = None,
     weights: ArrayLike | None = None,
     signal: ArrayLike | None = None,
@@ -187,14 +187,14 @@ def simulate_several(
     degrees: float = 5.0,
     mean: ArrayLike | None = None,
     random_state: Seed = None,
-) -> SeveralSimulation:
+) -> MulticlassSimulation:
     """P(y = l | x) = g_l(G), G = W*(x − mean) in ℝᴷ, x = mean + a colored white row.
 
     Parameters
     ----------
     n, d : int
         Rows and columns; ``d`` may be left to ``covariance`` or ``weights``.
-    link : SeveralLink, str or callable, default="softmax"
+    link : MulticlassLink, str or callable, default="softmax"
         g: "softmax", a link of `angcal.links.multiclass`, or a function from (n, K) indices to
         (n, L) class probabilities or to (n,) probabilities of class 1.
     n_indices : int, optional
@@ -211,7 +211,7 @@ def simulate_several(
 
     Returns
     -------
-    SeveralSimulation
+    MulticlassSimulation
         Rows, labels and the truth.
 
     See Also
@@ -220,7 +220,7 @@ def simulate_several(
 
     Examples
     --------
-    >>> data = simulate_several(1000, 50, n_indices=3, signal=2.0, random_state=0)
+    >>> data = simulate_multiclass(1000, 50, n_indices=3, signal=2.0, random_state=0)
     >>> data.X.shape, data.weights.shape, data.probability.shape
     ((1000, 50), (3, 50), (1000, 3))
     """
@@ -231,7 +231,7 @@ def simulate_several(
     g = _as_multiclass_link(link, K)
     # Without rows at first: its own `fresh` then draws them.
     none: Any = np.empty(0)
-    truth = SeveralSimulation(none, none, W, g, indices=none, probability=none, **law)
+    truth = MulticlassSimulation(none, none, W, g, indices=none, probability=none, **law)
     return truth.fresh(n, rng)
 
 
@@ -245,7 +245,7 @@ def _count_indices(link: Any, weights: Floats | None, n_indices: int | None) -> 
         counts["n_indices"] = positive_integer("n_indices", n_indices)
     if weights is not None:
         counts["weights"] = len(weights)
-    if isinstance(link, SeveralLink):
+    if isinstance(link, MulticlassLink):
         counts["link"] = int(link.n_indices)
     if not counts:
         raise ValueError("the number of indices is not known; pass n_indices or weights")
@@ -255,8 +255,8 @@ def _count_indices(link: Any, weights: Floats | None, n_indices: int | None) -> 
     return next(iter(counts.values()))
 
 
-def _as_multiclass_link(link: Any, n_indices: int) -> SeveralLink:
-    if isinstance(link, SeveralLink):
+def _as_multiclass_link(link: Any, n_indices: int) -> MulticlassLink:
+    if isinstance(link, MulticlassLink):
         return link
     if isinstance(link, str):
         if link != "softmax":
@@ -269,7 +269,7 @@ def _as_multiclass_link(link: Any, n_indices: int) -> SeveralLink:
         raise TypeError(f"link={link!r} must be 'softmax', a link object or a function of indices")
     # Two rows distinguish one probability per row from one row of probabilities.
     trial = np.asarray(link(np.zeros((2, n_indices))))
-    return CallableSeveral(link, n_indices, 2 if trial.ndim < 2 else trial.shape[1])
+    return CallableMulticlassLink(link, n_indices, 2 if trial.ndim < 2 else trial.shape[1])
 
 
 def _truth(
