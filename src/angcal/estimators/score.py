@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
 from angcal.baselines import calibrator_for
-from angcal.baselines.several import check_method
+from angcal.baselines.adapters import check_method
 from angcal.estimators.base_model import (
     fit_base,
     fit_params_for,
