@@ -61,7 +61,7 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
     """(findings, page), with a bar on the terminal meanwhile."""
     from angcal.report import examine, page
     from angcal.report.comparison import fold_count, repeats_for
-    from angcal.report.findings import DEFAULT_TITLE, plain_words
+    from angcal.report.findings import plain_words
 
     with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -81,7 +81,7 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
             features,
             y,
             pool=pool,
-            title=DEFAULT_TITLE if options.title is None else options.title,
+            title=options.title,
             seed=options.seed,
             target=options.target,
             repeats=repeats,

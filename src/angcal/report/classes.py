@@ -12,7 +12,8 @@ import numpy as np
 
 from angcal.displays.reliability import outside_band, worst_first
 from angcal.metrics import ReliabilityCurve, classwise_ece, classwise_reliability
-from angcal.report.figures import LeaveOneOut, row_losses
+from angcal.metrics.scores import row_losses
+from angcal.report.figures import LeaveOneOut
 
 # Few bins: a class of many has few rows.
 BINS = 5

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.metrics import expected_calibration_error
-from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
+from angcal.metrics.scores import PROBABILITY_FLOOR, judged, mean_and_error, row_losses
 from angcal.penalty_path.choice import CLEAR, calibration_slope
 
 
@@ -123,25 +123,6 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
     else:
         slope, error = softmax_slope(logits, codes)
     return LeaveOneOut(codes, plain, model.loo_proba_, slope, error)
-
-
-def judged(p: Floats, codes: Any) -> tuple[Any, Floats]:
-    """(0/1, probability) of every row: of the second of two classes, of the likeliest of more."""
-    if p.shape[1] == 2:
-        return codes, p[:, 1]
-    return p.argmax(axis=1) == codes, p.max(axis=1)
-
-
-def both_classes(positive: Floats) -> Floats:
-    """(n, 2) probabilities from those of the second class."""
-    return np.column_stack([1.0 - positive, positive])
-
-
-def row_losses(p: Floats, codes: Any) -> Floats:
-    """−log P(label) of every row, from (…, n, K) probabilities; P is kept above 1e-12."""
-    labels = np.broadcast_to(codes[:, None], (*p.shape[:-1], 1))
-    of_label = np.take_along_axis(p, labels, axis=-1)[..., 0]
-    return -np.log(np.clip(of_label, PROBABILITY_FLOOR, 1.0))
 
 
 def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:

@@ -18,12 +18,11 @@ from angcal.penalty_path.choice import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
 from angcal.tables import FittedTable
+from angcal.tables.errors import first_few
 
 # A smaller difference of log-losses matters to nobody, however certain it is.
 SMALL_GAIN = 0.002
-# Rows about a probability whose calibrated mean is told as an example.
-NEIGHBORS = 20
-MOST_CLASSES_NAMED, LONGEST_NAME = 6, 60
+MOST_CLASSES_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -197,29 +196,34 @@ def _example(model: Any, figures: LeaveOneOut) -> tuple[float, float]:
     level = float(np.clip(np.quantile(plain, 0.95), 0.01, 0.9))
     if figures.two:
         return level, float(model.curve_.predict(np.array([logit(level)]))[0])
-    near = np.argsort(np.abs(plain - level), kind="stable")[:NEIGHBORS]
+    near = np.argsort(np.abs(plain - level), kind="stable")[:20]
     likeliest = figures.plain[near].argmax(axis=1)
     return float(plain[near].mean()), float(figures.calibrated[near, likeliest].mean())
 
 
 def _angles(angle: Any, names: list[str]) -> tuple[AngleFound | None, dict[str, AngleFound] | None]:
     """(the one angle, those of the classes where each has its own)."""
-    if np.ndim(angle.cosine) == 0:
+    if np.ndim(angle.cosine) == 0 or angle.is_fallback:
         return found_angle(angle), None
     shared = shared_angle(angle)
     if shared is not None:
-        return found_angle(angle, *shared), None
-    return None, _class_angles(angle, names)
+        return _entry(angle, *shared), None
+    return None, {
+        name: _entry(angle, angle.cosine[k, k], angle.interval[k, k])
+        for k, name in enumerate(names)
+    }
 
 
-def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFound | None:
-    """The core's `Angle` for people; None for a fallback. One entry of an angle matrix if given."""
-    if angle.is_fallback:
-        return None
-    cosine = float(angle.cosine if cosine is None else cosine)
-    low, high = (float(end) for end in (angle.interval if interval is None else interval))
+def found_angle(angle: Any) -> AngleFound | None:
+    """The core's `Angle` for people; None for a fallback."""
+    return None if angle.is_fallback else _entry(angle, angle.cosine, angle.interval)
+
+
+def _entry(angle: Any, cosine: Any, interval: Any) -> AngleFound:
+    """One angle of those that were found together."""
+    low, high = (float(end) for end in interval)
     return AngleFound(
-        cosine=cosine,
+        cosine=float(cosine),
         cosine_interval=(low, high),
         degrees=degrees_of(cosine),
         degrees_interval=degrees_between((low, high)),
@@ -227,16 +231,6 @@ def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFo
         method=angle.method,
         reason=angle.reason,
     )
-
-
-def _class_angles(angle: Any, names: list[str]) -> dict[str, AngleFound] | None:
-    """For each class the angle between its true and its fitted weights."""
-    found = {
-        name: found_angle(angle, angle.cosine[k, k], angle.interval[k, k])
-        for k, name in enumerate(names)
-        if not angle.is_fallback
-    }
-    return {name: one for name, one in found.items() if one is not None} or None
 
 
 def finite(value: Any) -> Any:
@@ -267,7 +261,7 @@ def signed(value: float, always: bool = False) -> str:
 
 def shortened(name: str) -> str:
     """A name that leaves room for the rest of the sentence."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return name if len(name) <= 60 else name[:59] + "…"
 
 
 def headline(verdict: Verdict) -> str:
@@ -299,8 +293,7 @@ def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[st
 
 def _about_rows(verdict: Verdict) -> str:
     shares = [f"{shortened(name)} ({percent(share)})" for name, share in verdict.classes.items()]
-    more = len(shares) - MOST_CLASSES_NAMED
-    named = ", ".join(shares[:MOST_CLASSES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    named = first_few(shares, MOST_CLASSES_NAMED)
     columns = "1 column" if verdict.columns == 1 else f"{verdict.columns} columns"
     pool = f" {verdict.pool_rows} rows without labels help." if verdict.pool_rows else ""
     return f"{verdict.rows} rows, {columns} after preparation; classes {named}.{pool}"
@@ -419,12 +412,16 @@ def out_of_fold(comparison: Comparison) -> str:
 
 def table_rows(verdict: Verdict) -> list[tuple[str, str, str]]:
     """Header and rows of a table of the leave-one-out figures."""
-    plain, calibrated = verdict.plain, verdict.calibrated
     ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE of the likeliest class"
-    return [
-        ("leave-one-out", "plain", "calibrated"),
-        (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),
-        ("log-loss", f"{plain.log_loss:.3f}", f"{calibrated.log_loss:.3f}"),
-        ("mean confidence", f"{plain.confidence:.1%}", f"{calibrated.confidence:.1%}"),
-        ("accuracy", f"{plain.accuracy:.1%}", f"{calibrated.accuracy:.1%}"),
-    ]
+    names = (ece, "log-loss", "mean confidence", "accuracy")
+    plain, calibrated = (
+        (
+            f"{side.ece:.3f}",
+            f"{side.log_loss:.3f}",
+            f"{side.confidence:.1%}",
+            f"{side.accuracy:.1%}",
+        )
+        for side in (verdict.plain, verdict.calibrated)
+    )
+    rows = zip(names, plain, calibrated, strict=True)
+    return [("leave-one-out", "plain", "calibrated"), *rows]

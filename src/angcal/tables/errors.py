@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-MOST_NAMES = 5
 # Characters that turn the direction of writing and can make a name look like another.
 TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -51,8 +50,12 @@ def listed(names: Sequence[Any]) -> str:
     >>> listed(list("abcdefg"))
     "'a', 'b', 'c', 'd', 'e' and 2 more"
     """
-    shown = ", ".join(repr(str(name)) for name in names[:MOST_NAMES])
-    more = len(names) - MOST_NAMES
+    return first_few([repr(str(name)) for name in names], 5)
+
+
+def first_few(texts: Sequence[str], most: int) -> str:
+    """The first few texts with commas between them, and how many more there are."""
+    shown, more = ", ".join(texts[:most]), len(texts) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
