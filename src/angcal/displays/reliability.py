@@ -24,9 +24,6 @@ from angcal.metrics.scores import judged
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Artists carry an id so that a second curve on the same axes finds what the first one drew.
-CURVE_ID = "angcal-reliability-curve"
-
 
 def _probabilities(estimator: Any, X: Any) -> Any:
     if not hasattr(estimator, "predict_proba"):
@@ -194,7 +191,9 @@ class ReliabilityDisplay(Display):
         """
         ax = self._start(ax, (5.0, 6.3 if histogram else 5.0))
         _draw_frame(ax, self.of_likeliest)
-        earlier = sum(line.get_gid() == CURVE_ID for line in ax.lines)
+        # By its id a second curve on the same axes finds the first one.
+        gid = "angcal-reliability-curve"
+        earlier = sum(line.get_gid() == gid for line in ax.lines)
         color, marker, dash = STYLES[earlier % len(STYLES)]
         style = {"color": color, "marker": marker, "linestyle": dash, "markersize": 5.5}
         label = self.name if name is None else name
@@ -203,7 +202,7 @@ class ReliabilityDisplay(Display):
         (self.line_,) = ax.plot(
             curve.mean_predicted,
             curve.observed,
-            gid=CURVE_ID,
+            gid=gid,
             label="_curve" if label is None else label,
             **({"clip_on": False, "zorder": 3} | style | line_options),
         )

@@ -190,10 +190,7 @@ def _comparison_rows(found: Findings) -> list[list[str]]:
             method.name,
             fits_of(method, len(found.classes)),
             method.labels,
-            *(
-                f"{compared.values[m][i]:.3f} ± {compared.errors[m][i]:.3f}"
-                for m in compared.values
-            ),
+            *(f"{v[i]:.3f} ± {compared.errors[m][i]:.3f}" for m, v in compared.values.items()),
         ]
         for i, method in enumerate(compared.methods)
     ]

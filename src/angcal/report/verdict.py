@@ -413,15 +413,11 @@ def out_of_fold(comparison: Comparison) -> str:
 def table_rows(verdict: Verdict) -> list[tuple[str, str, str]]:
     """Header and rows of a table of the leave-one-out figures."""
     ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE of the likeliest class"
-    names = (ece, "log-loss", "mean confidence", "accuracy")
-    plain, calibrated = (
-        (
-            f"{side.ece:.3f}",
-            f"{side.log_loss:.3f}",
-            f"{side.confidence:.1%}",
-            f"{side.accuracy:.1%}",
-        )
-        for side in (verdict.plain, verdict.calibrated)
-    )
-    rows = zip(names, plain, calibrated, strict=True)
-    return [("leave-one-out", "plain", "calibrated"), *rows]
+    plain, calibrated = verdict.plain, verdict.calibrated
+    return [
+        ("leave-one-out", "plain", "calibrated"),
+        (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),
+        ("log-loss", f"{plain.log_loss:.3f}", f"{calibrated.log_loss:.3f}"),
+        ("mean confidence", f"{plain.confidence:.1%}", f"{calibrated.confidence:.1%}"),
+        ("accuracy", f"{plain.accuracy:.1%}", f"{calibrated.accuracy:.1%}"),
+    ]

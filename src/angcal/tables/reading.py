@@ -36,12 +36,9 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-MOST_COLUMNS = 1_000_000
 # A line as long as this is no row of a table, and reading it could take all memory.
 LONGEST_LINE = 16 * 2**20
 BLOCK = 4 * 2**20
-# Rows are counted one by one up to here; beyond it only pandas looks at their lengths.
-CHECKED_TEXT = 64 * 2**20
 
 
 def read_table(path: Any, *, least_rows: int = 2) -> Any:
@@ -130,8 +127,9 @@ def _name(column: Any) -> str:
 
 
 def _read_arrow(path: Path) -> Any:
+    import pandas as pd
+
     need("pyarrow", f"reading {path.name}")
-    pd = need("pandas", f"reading {path.name}")
     return pd.read_feather(path) if path.suffix.lower() == ".feather" else pd.read_parquet(path)
 
 
@@ -170,10 +168,10 @@ def _read_npz(path: Path) -> Any:
 
 def _check_width(X: Any, path: Path) -> None:
     """A file of a few bytes can claim columns that would take all memory."""
-    if X.shape[1] > MOST_COLUMNS:
+    if X.shape[1] > 1_000_000:
         raise TableError(
-            f"{path} has {X.shape[1]} columns, of which at most {MOST_COLUMNS} can be read; number "
-            "the columns that are used from 1 up."
+            f"{path} has {X.shape[1]} columns, of which at most 1000000 can be read; number the "
+            "columns that are used from 1 up."
         )
 
 
@@ -224,7 +222,8 @@ def _frame(X: Any, names: list[str], y: Any, path: Path) -> Any:
 
 def _read_text(path: Path, separator: str | None) -> Any:
     """The table in a text file; None as separator means comma, or semicolon where none is there."""
-    pd = need("pandas", f"reading {path.name}")
+    import pandas as pd
+
     try:
         _check_lines(path)
         separator = separator or _separator(path)
@@ -331,7 +330,8 @@ def _check_rows(path: Path, separator: str) -> list[str]:
                         f"{len(header)} in its header; every row needs the same number (quote "
                         "text that holds the separator)."
                     )
-                if rows.line_num % 1000 == 0 and raw.tell() > CHECKED_TEXT:
+                # Beyond 64 MB only pandas looks at the lengths of rows.
+                if rows.line_num % 1000 == 0 and raw.tell() > 64 * 2**20:
                     break
         except csv.Error as error:
             if not header:
