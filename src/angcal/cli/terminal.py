@@ -12,7 +12,7 @@ import sys
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -245,10 +245,8 @@ def read_tables(options: Namespace) -> tuple[Any, Any, Any]:
     return features, y, None if options.pool is None else read_table(options.pool)
 
 
-@contextmanager
-def threads(number: int | None) -> Iterator[None]:
+def threads(number: int | None) -> AbstractContextManager[Any]:
     """At most this many threads of BLAS and OpenMP; no limit for None and -1."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=None if number in (None, -1) else number):
-        yield
+    return threadpool_limits(limits=None if number in (None, -1) else number)

@@ -70,21 +70,12 @@ class LeaveOneOut:
         """Whether there are two classes."""
         return self.plain.shape[1] == 2
 
-    def judged(self, kind: str) -> tuple[Any, Floats]:
-        """What its calibration error is of: see `judged`.
-
-        Parameters
-        ----------
-        kind : {"plain", "calibrated"}
-        """
-        return judged(getattr(self, kind), self.codes)
-
     def side(self, kind: str) -> Side:
         """Figures of the "plain" or of the "calibrated" model."""
         p = getattr(self, kind)
         right = p.argmax(axis=1) == self.codes
         return Side(
-            ece=float(expected_calibration_error(*self.judged(kind))),
+            ece=float(expected_calibration_error(*judged(p, self.codes))),
             log_loss=float(row_losses(p, self.codes).mean()),
             confidence=float(p.max(axis=1).mean()),
             accuracy=float(right.mean()),

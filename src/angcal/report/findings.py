@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from angcal.report.classes import ClassFigures, ClassTable, class_table
+from angcal.notices import OptimalityWarning, PoolWarning, RepeatedRowsWarning
+from angcal.report.classes import ClassTable, class_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
 from angcal.report.verdict import MOST_CLASSES_NAMED, Verdict, sentences, shortened, verdict_of
@@ -187,8 +188,6 @@ def _fit(
 
 def plain_words(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     """Each warning once, in words for someone who has a file and not a program."""
-    from angcal import OptimalityWarning, PoolWarning, RepeatedRowsWarning
-
     ways_out = {
         PoolWarning: "Check that the pool has the same columns in the same units.",
         RepeatedRowsWarning: "Drop the copies from the table.",
@@ -240,7 +239,15 @@ def summary(found: Findings) -> dict[str, Any]:
     if judged is not None:
         numbers |= _model_numbers(judged, found.model.angle_)
     if found.class_table is not None and len(found.classes) > 2:
-        numbers["by_class"] = {one.name: _class_numbers(one) for one in found.class_table.classes}
+        numbers["by_class"] = {
+            one.name: {
+                "rows": one.rows,
+                "found": one.found,
+                "log-loss": one.log_loss,
+                "ECE": one.ece,
+            }
+            for one in found.class_table.classes
+        }
     shape = found.diagnostics
     if shape is not None:
         names = ("skewness", "excess_kurtosis", "unevenness")
@@ -282,12 +289,3 @@ def _model_numbers(found: Verdict, angle: Any) -> dict[str, Any]:
         numbers["angle"] = {name: getattr(found.angle, name) for name in shown}
         numbers["angle"]["interval"] = list(found.angle.cosine_interval)
     return numbers | {"map": found.map, "map_reason": found.map_reason}
-
-
-def _class_numbers(one: ClassFigures) -> dict[str, Any]:
-    return {
-        "rows": one.rows,
-        "found": one.found,
-        "log-loss": {"plain": one.plain_loss, "calibrated": one.calibrated_loss},
-        "ECE": {"plain": one.plain_ece, "calibrated": one.calibrated_ece},
-    }

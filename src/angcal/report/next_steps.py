@@ -35,7 +35,7 @@ def _which_probabilities(verdict: Verdict) -> str:
     best = verdict.plain_at_its_best
     if verdict.effect < 0:
         return f"Use the plain probabilities here: LogisticRegression(C={verdict.C:.3g})."
-    if best is not None and best.log_loss < verdict.calibrated.log_loss - SMALL_GAIN:
+    if best.log_loss < verdict.calibrated.log_loss - SMALL_GAIN:
         return (
             f"Compare with LogisticRegression(C={best.C:.3g}) as it is: under that penalty the "
             f"plain model has the lower log-loss. For the calibrated one, {keep}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from angcal import __version__
 from angcal.report import pictures
 from angcal.report.classes import MOST_PICTURES, MOST_ROWS
 from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
@@ -56,7 +55,7 @@ def page(found: Findings) -> str:
     content: dict[str, Any] = {
         "found": found,
         "two": len(found.classes) == 2,
-        "version": _version(),
+        "version": __version__,
         "sentences": verdict(found),
         "steps": next_steps(found),
         "drawings": _drawings(found),
@@ -89,8 +88,7 @@ def class_rows(found: Findings) -> list[tuple[str, ...]]:
             shortened(one.name),
             str(one.rows),
             percent(one.found),
-            *(f"{loss:.3f}" for loss in (one.plain_loss, one.calibrated_loss)),
-            *(f"{error:.3f}" for error in (one.plain_ece, one.calibrated_ece)),
+            *(f"{value:.3f}" for value in (*one.log_loss.values(), *one.ece.values())),
         )
         for one in table.first(MOST_ROWS)
     ]
@@ -121,13 +119,6 @@ def environment() -> Any:
     made.filters |= {"percent": percent, "signed": signed}
     made.globals["style"] = Markup(files("angcal.report").joinpath("report.css").read_text("utf-8"))
     return made
-
-
-def _version() -> str:
-    try:
-        return version_of("angcal")
-    except PackageNotFoundError:
-        return "(unreleased)"
 
 
 def facts(found: Findings) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import logit
 
 from angcal.displays.angle import degrees_between, degrees_of, is_determined, shared_angle
+from angcal.metrics.scores import judged
 from angcal.penalty_path.choice import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
@@ -72,7 +73,7 @@ class Verdict:
         See `LeaveOneOut`.
     pool_rows : int
         Rows without labels.
-    plain_at_its_best : OwnPenalty or None
+    plain_at_its_best : OwnPenalty
     example : (float, float) or None
         A plain probability, of three and more classes that of the likeliest, and the calibrated
         one of the same rows.
@@ -95,8 +96,8 @@ class Verdict:
     gain_error: float
     slope: float
     slope_error: float
-    pool_rows: int = 0
-    plain_at_its_best: OwnPenalty | None = None
+    pool_rows: int
+    plain_at_its_best: OwnPenalty
     example: tuple[float, float] | None = None
     angle: AngleFound | None = None
     angles: dict[str, AngleFound] | None = None
@@ -192,7 +193,7 @@ def _example(model: Any, figures: LeaveOneOut) -> tuple[float, float]:
     For two classes by the curve; for more, which have no one curve, by the mean over the rows
     whose likeliest class has about that probability.
     """
-    _, plain = figures.judged("plain")
+    _, plain = judged(figures.plain, figures.codes)
     level = float(np.clip(np.quantile(plain, 0.95), 0.01, 0.9))
     if figures.two:
         return level, float(model.curve_.predict(np.array([logit(level)]))[0])
@@ -371,8 +372,7 @@ def _gain(verdict: Verdict) -> str:
             removed = 1.0 - calibrated.ece / plain.ece
             text += f" and took away {removed:.0%} of the calibration error"
         text += "."
-    best = verdict.plain_at_its_best
-    return text if best is None else f"{text} {_against_its_best(best, verdict)}"
+    return f"{text} {_against_its_best(verdict.plain_at_its_best, verdict)}"
 
 
 def _against_its_best(best: OwnPenalty, verdict: Verdict) -> str:
