@@ -31,7 +31,7 @@ from angcal.estimators import AngularCalibratedClassifier, ScoreCalibratedClassi
 from angcal.files import written
 from angcal.metrics import brier_score, expected_calibration_error, log_loss
 from angcal.report.comparison import chance_ece
-from angcal.report.verdict import angle_sentence, found_angle
+from angcal.report.verdict import angle_sentence, found_angles
 
 N_LABELS, N_POOL = 100, 800
 # scikit-learn's default penalty, and a hundred times more and less of it.
@@ -212,7 +212,7 @@ def report(outcomes: Outcomes, seed: int) -> str:
     )
     lines = ["The angle on the first split, C=1"]
     for name in ("angcal", "angcal with pool"):
-        angle = found_angle(by_default[name][0].model.angle_)
+        angle, _ = found_angles(by_default[name][0].model.angle_)
         lines.append(terminal.wrap(f"{name}: {angle_sentence(angle)}", "  "))
     parts.append("\n".join(lines))
     return "\n\n".join(parts)

@@ -45,10 +45,12 @@ def degrees_between(cosines: Any) -> tuple[float, float]:
 
 
 def shared_angle(angle: Any) -> tuple[float, tuple[float, float]] | None:
-    """(cosine, interval) where all classes of an AngleMatrix have one angle, as from labels alone.
+    """(cosine, interval) of two classes, or of more that have one angle, as from labels alone.
 
     None where they differ.
     """
+    if np.ndim(angle.cosine) == 0:
+        return angle.cosine, angle.interval
     # Rounding may put a computed cosine a little outside [-1, 1].
     cosines = np.clip(np.diagonal(angle.cosine), -1.0, 1.0)
     ends = np.clip([np.diagonal(angle.interval[..., end]) for end in (0, 1)], -1.0, 1.0)
@@ -131,18 +133,14 @@ class AngleDisplay(Display):
             The display, drawn.
         """
         angle = fitted_part(estimator, "angle_", cls.__name__)
-        if np.ndim(angle.cosine):
-            shared = shared_angle(angle)
-            if shared is None:
-                raise TypeError(
-                    "Each of these classes has its own angle; draw them with "
-                    "AngleMatrixDisplay.from_estimator."
-                )
-            cosine, interval = shared
-        else:
-            cosine, interval = angle.cosine, angle.interval
+        shared = shared_angle(angle)
+        if shared is None:
+            raise TypeError(
+                "Each of these classes has its own angle; draw them with "
+                "AngleMatrixDisplay.from_estimator."
+            )
         known = is_determined(angle.method, getattr(last_step(estimator), "link", None))
-        return cls(cosine, interval, angle.confidence, known).plot(ax, **plot_options)
+        return cls(*shared, angle.confidence, known).plot(ax, **plot_options)
 
     @property
     def degrees(self) -> float:

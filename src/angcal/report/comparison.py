@@ -166,18 +166,12 @@ METHODS = (
     Method("Platt, leave-one-out", "the same path", "", "all", _platt_loo, needs_angcal=True),
     Method("temperature, leave-one-out", "", "the same path", "all", _temperature_loo, True),
     Method("Platt, holdout", "1", "", "70%", _platt_holdout),
-    Method(
-        f"CalibratedClassifierCV({N_FOLDS})",
-        "5",
-        "" if HAS_TEMPERATURE else "5",
-        f"{1 - 1 / N_FOLDS:.0%}",
-        _sklearn,
-    ),
+    Method("CalibratedClassifierCV(5)", "5", "" if HAS_TEMPERATURE else "5", "80%", _sklearn),
     Method(
         CV_TEMPERATURE,
         "",
         "5" if HAS_TEMPERATURE else "",
-        f"{1 - 1 / N_FOLDS:.0%}",
+        "80%",
         partial(_sklearn, method="temperature"),
     ),
 )

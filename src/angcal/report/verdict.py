@@ -7,6 +7,7 @@ of the plain model, with the standard error of their difference over rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -156,7 +157,7 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
     model, names = fitted.classifier, [str(label) for label in fitted.classes]
     shares = np.bincount(figures.codes, minlength=len(names)) / len(figures.codes)
     choice = getattr(model, "calibration_", None)
-    angle, angles = _angles(model.angle_, names)
+    angle, angles = found_angles(model.angle_, names)
     return Verdict(
         rows=fitted.n,
         columns=fitted.d,
@@ -202,10 +203,12 @@ def _example(model: Any, figures: LeaveOneOut) -> tuple[float, float]:
     return float(plain[near].mean()), float(figures.calibrated[near, likeliest].mean())
 
 
-def _angles(angle: Any, names: list[str]) -> tuple[AngleFound | None, dict[str, AngleFound] | None]:
-    """(the one angle, those of the classes where each has its own)."""
-    if np.ndim(angle.cosine) == 0 or angle.is_fallback:
-        return found_angle(angle), None
+def found_angles(
+    angle: Any, names: Sequence[str] = ()
+) -> tuple[AngleFound | None, dict[str, AngleFound] | None]:
+    """(the one angle, those of the classes where each has its own); both None for a fallback."""
+    if angle.is_fallback:
+        return None, None
     shared = shared_angle(angle)
     if shared is not None:
         return _entry(angle, *shared), None
@@ -213,11 +216,6 @@ def _angles(angle: Any, names: list[str]) -> tuple[AngleFound | None, dict[str, 
         name: _entry(angle, angle.cosine[k, k], angle.interval[k, k])
         for k, name in enumerate(names)
     }
-
-
-def found_angle(angle: Any) -> AngleFound | None:
-    """The core's `Angle` for people; None for a fallback."""
-    return None if angle.is_fallback else _entry(angle, angle.cosine, angle.interval)
 
 
 def _entry(angle: Any, cosine: Any, interval: Any) -> AngleFound:
