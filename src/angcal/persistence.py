@@ -34,10 +34,11 @@ TYPES = {
     "angcal.calibrate": "LeftOut",
     "angcal.link_posterior": "Belief Curves LinkPosterior",
     "angcal.score_bins": "BinnedScores",
+    "angcal.baselines.adapters": "OneVsRestCalibration PairedScores",
     "angcal.baselines.calibrators": "BetaCalibration HistogramBinning IsotonicCalibration "
     "PlattScaling QuadraticScaling TemperatureScaling",
-    "angcal.baselines.several": "DirichletCalibration MatrixScaling OneVsRestCalibration "
-    "PairedScores SoftmaxTemperature StructuredMatrixScaling VectorScaling",
+    "angcal.baselines.multiclass": "DirichletCalibration MatrixScaling SoftmaxTemperature "
+    "StructuredMatrixScaling VectorScaling",
     "angcal.covariance.scale": "ScoreScale",
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.m_estimator": "MEstimator",

@@ -1,4 +1,21 @@
-"""``angcal fit``: a table in, a calibrated model and a verdict in words out."""
+"""Fit a calibrated classifier to a table, and say how far its probabilities can be believed.
+
+Numbers are standardized and missing ones filled in with the median; categories become one column
+for each level. Identifiers, dates, constants and the like are left out and named. A path of ridge
+penalties is fitted, the best one is chosen by leave-one-out log-loss, and its probabilities are
+calibrated from the scores that each row would get had it been left out. No labels are held out.
+There may be two classes or any number more.
+
+Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
+
+Examples
+--------
+  angcal fit patients.csv --target relapse
+  angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
+  angcal fit patients.csv --target relapse --json > verdict.json
+
+exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
+"""
 
 from __future__ import annotations
 
@@ -9,26 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
-
-DESCRIPTION = """\
-Fit a calibrated classifier to a table, and say how far its probabilities can be believed.
-
-Numbers are standardized and missing ones filled in with the median; categories become one column
-for each level. Identifiers, dates, constants and the like are left out and named. A path of ridge
-penalties is fitted, the best one is chosen by leave-one-out log-loss, and its probabilities are
-calibrated from the scores that each row would get had it been left out. No labels are held out.
-There may be two classes or any number more.
-
-Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
-"""
-EPILOG = """\
-examples:
-  angcal fit patients.csv --target relapse
-  angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
-  angcal fit patients.csv --target relapse --json > verdict.json
-
-exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

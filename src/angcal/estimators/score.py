@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from angcal._typing import Floats
 from angcal.baselines import calibrator_for
-from angcal.baselines.several import check_method
+from angcal.baselines.adapters import check_method
 from angcal.estimators.around_model import AroundModel
 from angcal.estimators.base_model import fit_base, is_trained_elsewhere
 from angcal.estimators.options import check_observables

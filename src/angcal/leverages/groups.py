@@ -21,7 +21,6 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.leverages.steps import SMALLEST_REST
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,5 +140,5 @@ def _without(A: Floats, D: Floats, psi: Floats) -> Floats:
     R = np.sqrt(D)
     values, vectors = np.linalg.eigh(R[:, :, None] * A * R[:, None, :])
     pushed = R * np.einsum("gij,gj->gi", A, psi)
-    inner = np.einsum("gji,gj->gi", vectors, pushed) / np.maximum(1.0 - values, SMALLEST_REST)
+    inner = np.einsum("gji,gj->gi", vectors, pushed) / np.maximum(1.0 - values, 1e-10)
     return psi + R * np.einsum("gij,gj->gi", vectors, inner)

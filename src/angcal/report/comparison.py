@@ -25,17 +25,21 @@ from angcal.baselines import PlattScaling, SoftmaxTemperature
 from angcal.estimators import ScoreCalibratedClassifier
 from angcal.metrics import expected_calibration_error
 from angcal.metrics.calibration import ece_and_error
-from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
-from angcal.report.figures import both_classes, judged, row_losses
+from angcal.metrics.scores import (
+    PROBABILITY_FLOOR,
+    both_classes,
+    judged,
+    mean_and_error,
+    row_losses,
+)
 from angcal.tables import fit_table, preparation
 
-N_FOLDS, HOLDOUT_SIZE, PENALTIES = 5, 0.3, 20
+N_FOLDS, PENALTIES = 5, 20
 # Paths of three and more classes take long: in folds, penalties about the one chosen for all rows.
 PENALTIES_IN_FOLDS = 7
 
 ANGCAL, UNCALIBRATED, DEFAULT = "angcal", "uncalibrated, same C", "uncalibrated, C = 1"
 CV_TEMPERATURE = "CV temperature, scikit-learn"
-METRICS = ("log-loss", "Brier", "ECE")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +137,7 @@ def _platt_holdout(fold: Fold) -> Floats:
         fold.logistic(),
         method=PlattScaling(smoothed_targets=True),
         scores="holdout",
-        holdout_size=HOLDOUT_SIZE,
+        holdout_size=0.3,
         random_state=fold.seed,
     )
     return fold.predict(model)
@@ -161,19 +165,13 @@ METHODS = (
     Method(DEFAULT, "1", "1", "all", lambda fold: fold.predict(fold.logistic(1.0))),
     Method("Platt, leave-one-out", "the same path", "", "all", _platt_loo, needs_angcal=True),
     Method("temperature, leave-one-out", "", "the same path", "all", _temperature_loo, True),
-    Method("Platt, holdout", "1", "", f"{1 - HOLDOUT_SIZE:.0%}", _platt_holdout),
-    Method(
-        f"CalibratedClassifierCV({N_FOLDS})",
-        "5",
-        "" if HAS_TEMPERATURE else "5",
-        f"{1 - 1 / N_FOLDS:.0%}",
-        _sklearn,
-    ),
+    Method("Platt, holdout", "1", "", "70%", _platt_holdout),
+    Method("CalibratedClassifierCV(5)", "5", "" if HAS_TEMPERATURE else "5", "80%", _sklearn),
     Method(
         CV_TEMPERATURE,
         "",
         "5" if HAS_TEMPERATURE else "",
-        f"{1 - 1 / N_FOLDS:.0%}",
+        "80%",
         partial(_sklearn, method="temperature"),
     ),
 )
@@ -364,13 +362,13 @@ def _measure(
         brier = ((p - truth) ** 2)[:, :, columns].mean(axis=0).sum(axis=1)
         ece = ece_and_error([judged(one, codes) for one in p], ones, n_draws=60, random_state=seed)
         rows.append([mean_and_error(losses[-1], ones), mean_and_error(brier, ones), ece])
-    table = np.array(rows)
+    metrics, table = ("log-loss", "Brier", "ECE"), np.array(rows)
     first = found[methods[0].name].clip(0.0, 1.0)
     return Comparison(
         methods=methods,
         probabilities=found,
-        values={metric: table[:, i, 0] for i, metric in enumerate(METRICS)},
-        errors={metric: table[:, i, 1] for i, metric in enumerate(METRICS)},
+        values=dict(zip(metrics, table[:, :, 0].T, strict=True)),
+        errors=dict(zip(metrics, table[:, :, 1].T, strict=True)),
         losses=np.array(losses),
         folds=folds,
         repeats=len(first),

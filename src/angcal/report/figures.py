@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.metrics import expected_calibration_error
-from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
+from angcal.metrics.scores import PROBABILITY_FLOOR, judged, mean_and_error, row_losses
 from angcal.penalty_path.choice import CLEAR, calibration_slope
 
 
@@ -70,21 +70,12 @@ class LeaveOneOut:
         """Whether there are two classes."""
         return self.plain.shape[1] == 2
 
-    def judged(self, kind: str) -> tuple[Any, Floats]:
-        """What its calibration error is of: see `judged`.
-
-        Parameters
-        ----------
-        kind : {"plain", "calibrated"}
-        """
-        return judged(getattr(self, kind), self.codes)
-
     def side(self, kind: str) -> Side:
         """Figures of the "plain" or of the "calibrated" model."""
         p = getattr(self, kind)
         right = p.argmax(axis=1) == self.codes
         return Side(
-            ece=float(expected_calibration_error(*self.judged(kind))),
+            ece=float(expected_calibration_error(*judged(p, self.codes))),
             log_loss=float(row_losses(p, self.codes).mean()),
             confidence=float(p.max(axis=1).mean()),
             accuracy=float(right.mean()),
@@ -123,25 +114,6 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
     else:
         slope, error = softmax_slope(logits, codes)
     return LeaveOneOut(codes, plain, model.loo_proba_, slope, error)
-
-
-def judged(p: Floats, codes: Any) -> tuple[Any, Floats]:
-    """(0/1, probability) of every row: of the second of two classes, of the likeliest of more."""
-    if p.shape[1] == 2:
-        return codes, p[:, 1]
-    return p.argmax(axis=1) == codes, p.max(axis=1)
-
-
-def both_classes(positive: Floats) -> Floats:
-    """(n, 2) probabilities from those of the second class."""
-    return np.column_stack([1.0 - positive, positive])
-
-
-def row_losses(p: Floats, codes: Any) -> Floats:
-    """−log P(label) of every row, from (…, n, K) probabilities; P is kept above 1e-12."""
-    labels = np.broadcast_to(codes[:, None], (*p.shape[:-1], 1))
-    of_label = np.take_along_axis(p, labels, axis=-1)[..., 0]
-    return -np.log(np.clip(of_label, PROBABILITY_FLOOR, 1.0))
 
 
 def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:
