@@ -30,8 +30,9 @@ from studies.engine.experiment import Experiment, Frames, Result, Tables, Trial,
 from studies.engine.runner import trial_generator
 from studies.engine.tables import markdown, with_error
 from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
-from studies.peers.real import CLIP, LABELLED
+from studies.peers.benchmark import CLIP
 from studies.peers.real import FULL as REAL
+from studies.peers.real import LABELLED
 from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
 
 SINGLE, KEPT = "the best single curve", "averaged, as kept"
@@ -80,7 +81,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
     """All variants on one split of one task at one size; none where it is too small or large."""
     task = load_task(trial["dataset"])
     try:
-        n = training_rows(task, trial["ratio"], REAL.ratios, REAL.limits)
+        n = training_rows(task, trial["ratio"], REAL)
     except SizeError:
         n = 0
     if not 0 < n * task.X.shape[1] <= MOST_ENTRIES:

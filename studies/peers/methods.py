@@ -250,6 +250,7 @@ OWN = (
         averages=True,
     ),
 )
+OWN_NAMES = tuple(method.name for method in OWN)
 SCIKIT_LEARN = (
     Method("logistic", partial(logistic, base="C=1"), plain_fits=1),
     Method("logistic tuned", partial(logistic, base="tuned"), searches=1),

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from studies.engine.experiment import Frames, Result
 from studies.engine.tables import NOTHING, markdown, with_error
 from studies.peers.compare import by_method, cell_means, gaps, joined, ranking
-from studies.peers.methods import DEFAULT, NO_FOLDS, TUNED
+from studies.peers.methods import DEFAULT, NO_FOLDS, OWN_NAMES, TUNED
 from studies.peers.multiclass import (
+    BENCHMARK,
     CELL,
     LEAF_ROWS,
     LEAVES,
@@ -19,9 +20,7 @@ from studies.peers.multiclass import (
     PLAIN,
     SIMULATED,
     MulticlassSettings,
-    trials,
 )
-from studies.peers.real import OWN_NAMES
 from studies.peers.real_figures import picture_of_ranks
 from studies.peers.real_tables import (
     coverage,
@@ -84,7 +83,7 @@ def _coverage(frames: Frames, settings: MulticlassSettings) -> str:
     skipped = frames["failures"]["reason"].str.contains(NO_FOLDS, regex=False)
     counts = frames["failures"][skipped].groupby("method").size()
     others = {**frames, "failures": frames["failures"][~skipped]}
-    told = coverage(others, settings, len(trials(settings)), CELL)
+    told = coverage(others, settings, len(BENCHMARK.trials(settings)), CELL)
     if counts.empty:
         return told
     named = listed([f"{method} {count} times" for method, count in counts.items()])

@@ -10,6 +10,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, markdown, with_error, yes_or_no
+from studies.peers.benchmark import SELDOM
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -23,9 +24,9 @@ from studies.peers.compare import (
     joined,
     ranking,
 )
-from studies.peers.methods import COARSE, DEFAULT, TUNED, Method
+from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
-from studies.peers.real import LABELLED, OWN_NAMES, SELDOM, RealSettings, trials
+from studies.peers.real import BENCHMARK, LABELLED, RealSettings
 
 RANKED = {
     "log_loss": "log-loss",
@@ -46,7 +47,7 @@ def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
     values = by_method(rows, "log_loss")
     means, values = cell_means(values), values.drop(columns=COARSE, errors="ignore")
     parts = [
-        coverage(frames, settings, len(trials(settings))),
+        coverage(frames, settings, len(BENCHMARK.trials(settings))),
         "Mean ranks (1 is best). Methods are ranked in each cell, a cell being a task at one size; "
         "a dataset's rank is the mean over its cells:",
         *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
@@ -290,7 +291,7 @@ def summarise_losses(frames: Frames, settings: RealSettings) -> str:
     """Markdown: excess log-loss by n/d, the cells that a peer wins, and the tasks."""
     values = by_method(joined(frames), "log_loss")
     parts = [
-        coverage(frames, settings, len(trials(settings))),
+        coverage(frames, settings, len(BENCHMARK.trials(settings))),
         "Log-loss above that of the best method of the cell, mean over datasets. Columns hold "
         "different datasets, as files have different lengths. Where a file is short, or n would "
         f"exceed {settings.max_train:,}, n/d is smaller than its column says:",
