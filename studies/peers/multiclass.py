@@ -98,6 +98,11 @@ class MulticlassSettings(Settings):
     signal: float = 3.0
     seed: int = 2026
 
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Of the tasks, each once."""
+        return tuple(dict(self.tasks))
+
 
 FULL = MulticlassSettings(
     tasks=(
