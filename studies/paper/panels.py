@@ -115,10 +115,6 @@ def _covariance(design: str, d: int) -> Covariance:
     return GivenCovariance(AutoregressiveCovariance(d, variance=1.0).matrix(), root="symmetric")
 
 
-def _trials(settings: PanelSettings) -> list[Trial]:
-    return grid(link=settings.links, draw=range(settings.n_draws))
-
-
 def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
     """Fit one draw, calibrate it every way, and measure."""
     name, draw = trial["link"], trial["draw"]
@@ -331,7 +327,7 @@ def _experiment(design: str, links: tuple[str, ...], n_draws: int) -> Experiment
         ),
         tables=_TABLES,
         optional_tables=("bins",),
-        trials=_trials,
+        trials=lambda settings: grid(link=settings.links, draw=range(settings.n_draws)),
         run=run_trial,
     )
 

@@ -20,13 +20,12 @@ from angcal._typing import Floats
 from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
 from studies.engine.tables import markdown
-from studies.paper.phase import METHODS, ROUTES, PhaseSettings
+from studies.paper.phase import CV, CV_SINGLE, METHODS, ROUTES, SPLIT, PhaseSettings
 
 CLEAR = 2.0
 """Standard errors of a paired difference beyond which it counts."""
 
-CV, CV_SINGLE = "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=False"
-PEERS = {"uncalibrated": "U", "Platt 100": "P", "Platt 100 of n": "S", CV: "C", CV_SINGLE: "E"}
+PEERS = {"uncalibrated": "U", "Platt 100": "P", SPLIT: "S", CV: "C", CV_SINGLE: "E"}
 CONTENDERS: dict[str, dict[str, str]] = {
     "known link": {"angular, observable": "O", "angular, leave-one-out": "L", **PEERS},
     "unknown link": {"unknown link, observable": "O", "unknown link, leave-one-out": "L", **PEERS},

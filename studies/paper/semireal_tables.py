@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -93,10 +91,6 @@ def about(frames: Frames) -> pd.DataFrame:
 # -- summaries -------------------------------------------------------------------------------
 
 
-def _cells(group: pd.DataFrame, methods: Sequence[str]) -> list[str]:
-    return [mean_text(group[method]) for method in methods]
-
-
 def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
     """ECE of the paper's methods, measured and as printed."""
     values, facts, floors = per_split(frames, "ece"), about(frames), noise_floors(frames)
@@ -131,7 +125,10 @@ def our_table(frames: Frames, metric: str) -> str:
         methods.remove(ORACLE)
     facts = about(frames)
     rows = [
-        [label(str(name), facts.loc[name, "standing"]), *_cells(group, methods)]
+        [
+            label(str(name), facts.loc[name, "standing"]),
+            *(mean_text(group[method]) for method in methods),
+        ]
         for name, group in per_split(frames, metric).groupby(level="dataset", sort=False)
     ]
     average = means(frames, metric).mean()
@@ -166,28 +163,24 @@ def angle_table(frames: Frames) -> str:
 
 def summarise_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
     """Everything about one of the paper's tables."""
-    return "\n\n".join(
-        [
-            f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard "
-            "error; beside it what the paper prints, from one split. The noise floor is the ECE "
-            "that a perfectly calibrated predictor has by chance.",
-            paper_table(frames, settings, table),
-            "ECE of what needs no oracle, beside it:",
-            our_table(frames, "ece"),
-            "Debiased ECE, which takes off a part of that noise:",
-            our_table(frames, "ece_debiased"),
-            "E∣p − F∣, F the angular curve at the true angle:",
-            our_table(frames, "error"),
-            "E∣p − F°∣, F° the angular curve nearest to the true probabilities:",
-            our_table(frames, "error_best"),
-            "Kullback–Leibler divergence from the true probabilities:",
-            our_table(frames, "kl"),
-            "Brier score against the true probabilities, E(p − P(y = 1))²:",
-            our_table(frames, "brier"),
-            "The cosine:",
-            angle_table(frames),
-        ]
-    )
+    ours = {
+        "ece": "ECE of what needs no oracle, beside it:",
+        "ece_debiased": "Debiased ECE, which takes off a part of that noise:",
+        "error": "E∣p − F∣, F the angular curve at the true angle:",
+        "error_best": "E∣p − F°∣, F° the angular curve nearest to the true probabilities:",
+        "kl": "Kullback–Leibler divergence from the true probabilities:",
+        "brier": "Brier score against the true probabilities, E(p − P(y = 1))²:",
+    }
+    parts = [
+        f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard error; "
+        "beside it what the paper prints, from one split. The noise floor is the ECE that a "
+        "perfectly calibrated predictor has by chance.",
+        paper_table(frames, settings, table),
+        *(part for metric, title in ours.items() for part in (title, our_table(frames, metric))),
+        "The cosine:",
+        angle_table(frames),
+    ]
+    return "\n\n".join(parts)
 
 
 # -- pictures --------------------------------------------------------------------------------

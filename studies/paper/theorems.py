@@ -210,11 +210,6 @@ def mean_divergence(
 # --- One trial -------------------------------------------------------------------------------
 
 
-def trials(settings: TheoremSettings) -> list[Trial]:
-    """Every draw at every n."""
-    return grid(n=settings.sizes, draw=range(settings.draws))
-
-
 def run_trial(settings: TheoremSettings, trial: Trial) -> Tables:
     """Fit one draw, and measure every method on it."""
     n, draw = trial["n"], trial["draw"]
@@ -281,7 +276,7 @@ THEOREMS = Experiment(
         "bregman": ("draw", "method", "loss", "value"),
     },
     optional_tables=("delta", "labelled", "bregman"),
-    trials=trials,
+    trials=lambda settings: grid(n=settings.sizes, draw=range(settings.draws)),
     run=run_trial,
 )
 

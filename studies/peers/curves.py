@@ -106,11 +106,6 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
     return {"": rows}
 
 
-def label_trials(settings: Settings) -> list[Trial]:
-    """Split by split."""
-    return grid(split=range(settings.splits), dataset=settings.datasets, ratio=REAL.ratios)
-
-
 # -- known truth -------------------------------------------------------------------------------
 
 
@@ -138,7 +133,7 @@ def run_truth(settings: Settings, trial: Trial) -> Tables:
         "link known, averaged over the angle's error": AveragedCurve(spread, known.scale).predict(
             u
         ),
-        "Platt 500": held_out(_platt(), split, 500),
+        "Platt 500": held_out(PlattScaling(), split, 500),
     }
     for route, angle in (("with the pool's angle", "auto"), ("from labels alone", "loo")):
         free = calibrated(link=Logit(), link_known=False, angle=angle)
@@ -153,15 +148,6 @@ def run_truth(settings: Settings, trial: Trial) -> Tables:
     return {"": rows}
 
 
-def _platt() -> Any:
-    return PlattScaling()
-
-
-def truth_trials(settings: Settings) -> list[Trial]:
-    """Split by split."""
-    return grid(split=range(settings.splits), dataset=settings.datasets)
-
-
 DESIGNS = tuple(name for table in TABLES.values() for name in table.full.datasets)
 QUICK = Settings(("digits", "breast_cancer"), 1)
 LABELS = Experiment(
@@ -169,7 +155,9 @@ LABELS = Experiment(
     full=Settings(LABELLED, 5),
     quick=QUICK,
     tables={"": ("dataset", "ratio", "split", "n", "variant", "log_loss", "slope")},
-    trials=label_trials,
+    trials=lambda settings: grid(
+        split=range(settings.splits), dataset=settings.datasets, ratio=REAL.ratios
+    ),
     run=run_labels,
 )
 TRUTH = Experiment(
@@ -177,7 +165,7 @@ TRUTH = Experiment(
     full=Settings(DESIGNS, 5),
     quick=QUICK,
     tables={"": ("dataset", "split", "variant", "error", "error_best", "kl")},
-    trials=truth_trials,
+    trials=lambda settings: grid(split=range(settings.splits), dataset=settings.datasets),
     run=run_truth,
 )
 
