@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 NOTHING = "—"
 """Cell of a column that has nothing to say."""
 MOST_DECIMALS = 5
+Columns = Mapping[str, Callable[[Any], str]]
+"""Header of each column, and its cell for a row."""
 BLOCK = re.compile(r"(<!-- table: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -32,6 +34,11 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         "| " + " | ".join(with_minus(cell).replace("|", "\\|") for cell in line) + " |"
         for line in lines
     )
+
+
+def table_of(rows: Iterable[Any], columns: Columns) -> str:
+    """A table with one line per row."""
+    return markdown(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def fill(page: str, block: Callable[[str], str]) -> str:

@@ -290,9 +290,8 @@ def fitted_rate(wide: pd.DataFrame, seed: int) -> tuple[float, float, float]:
     return float(slope), float(intercept), float(slopes.std(ddof=1))
 
 
-def expected_ece(bins: pd.DataFrame) -> float:
+def expected_ece(p: pd.Series, count: pd.Series) -> float:
     """Σ_b (n_b/n)·√(2 p_b(1−p_b)/(π n_b)): the ECE that calibrated predictions would read."""
-    count, p = bins["count"].to_numpy(), bins["mean_predicted"].to_numpy()
     return float(np.sum(np.sqrt(2.0 * count * p * (1.0 - p) / np.pi)) / count.sum())
 
 

@@ -10,6 +10,7 @@ from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, TICKS, new_figure
 from studies.engine.tables import NOTHING, markdown, mean_text, rmse_and_error
+from studies.paper.panels import expected_ece
 from studies.paper.semireal import (
     AS_MANY,
     AUTO,
@@ -71,15 +72,9 @@ def cosine_errors(frames: Frames) -> pd.DataFrame:
 
 
 def noise_floors(frames: Frames) -> pd.Series:
-    """Σ_b (n_b/N)·√(2p̄_b(1 − p̄_b)/(πn_b)): the ECE that chance alone gives a calibrated predictor.
-
-    For the bins of the true angle, on the split that was drawn.
-    """
-    bins = frames["reliability"].query("method == @ORACLE").copy()
-    noise = np.sqrt(2.0 * bins["mean"] * (1.0 - bins["mean"]) / (np.pi * bins["count"]))
-    bins["part"] = bins["count"] * noise
-    groups = bins.groupby("dataset", sort=False)
-    return groups["part"].sum() / groups["count"].sum()
+    """The ECE that chance alone gives the true angle, on the split that was drawn."""
+    bins = frames["reliability"].query("method == @ORACLE").groupby("dataset", sort=False)
+    return pd.Series({name: expected_ece(part["mean"], part["count"]) for name, part in bins})
 
 
 def about(frames: Frames) -> pd.DataFrame:

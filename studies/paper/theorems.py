@@ -168,12 +168,17 @@ def labelled_errors(
 ) -> list[Row]:
     """Δ_p of each method from n fresh labels, by the library's kernel average."""
     scores, labels = fitted.labelled(n, rng)
+    return _level_rows(
+        methods, lambda curve: calibration_error_at(LEVELS, labels, curve(scores), BANDWIDTH)
+    )
+
+
+def _level_rows(methods: Mapping[str, Curve], errors: Callable[[Curve], Floats]) -> list[Row]:
+    # Six decimals: a hundred times finer than the line that will be drawn.
     return [
         {"method": name, "level": level, "error": round(float(error), 6)}
         for name, curve in methods.items()
-        for level, error in zip(
-            LEVELS, calibration_error_at(LEVELS, labels, curve(scores), BANDWIDTH), strict=True
-        )
+        for level, error in zip(LEVELS, errors(curve), strict=True)
     ]
 
 
@@ -224,7 +229,9 @@ def run_trial(settings: TheoremSettings, trial: Trial) -> Tables:
     if n == settings.detail:
         # The true angle's Δ_p is zero by definition.
         estimated = {name: f for name, f in monotone.items() if name != OPTIMUM}
-        tables["delta"] = _delta_rows(estimated, central, draw)
+        levels = np.array(LEVELS)
+        delta = _level_rows(estimated, lambda f: exact_calibration_error(levels, f, central))
+        tables["delta"] = [{"draw": draw, **row} for row in delta]
         tables["bregman"] = [{"draw": draw, **row} for row in bregman_losses(methods, fitted)]
         if draw == 0:
             tables["labelled"] = labelled_errors(estimated, fitted, settings.labelled, rng)
@@ -251,17 +258,6 @@ def _size_rows(
             "distance": mean(2.0 * (curve(whole.scores) - whole.truth) ** 2),
         }
         for method, curve in methods.items()
-    ]
-
-
-def _delta_rows(methods: Mapping[str, Curve], central: ScoreGrid, draw: int) -> list[Row]:
-    # Six decimals: a hundred times finer than the line that will be drawn.
-    return [
-        {"draw": draw, "method": method, "level": level, "error": round(float(error), 6)}
-        for method, curve in methods.items()
-        for level, error in zip(
-            LEVELS, exact_calibration_error(np.array(LEVELS), curve, central), strict=True
-        )
     ]
 
 

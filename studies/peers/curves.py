@@ -28,7 +28,7 @@ from angcal.metrics import log_loss
 from angcal.penalty_path.choice import calibration_slope
 from studies.engine.experiment import Experiment, Frames, Result, Tables, Trial, grid
 from studies.engine.runner import trial_generator
-from studies.engine.tables import markdown, with_error
+from studies.engine.tables import Columns, table_of, with_error
 from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
 from studies.peers.benchmark import CLIP
 from studies.peers.real import FULL as REAL
@@ -182,30 +182,25 @@ def summarise_labels(frames: Frames, settings: Settings) -> str:
     n = rows.groupby(["dataset", "ratio"])["n"].first()
     few = n[gaps.index] <= 200
     slopes = rows.groupby("variant")["slope"].median()
-    lines = []
-    for name in [SINGLE, *BELIEFS]:
-        gap, better = gaps[name], f"{(gaps[name] < 0).mean():.0%}"
-        lines.append(
-            (
-                name,
-                "0" if name == SINGLE else with_error(gap.mean(), gap.sem(), None),
-                "0" if name == SINGLE else f"{gap[few].mean():+.4f}",
-                "0" if name == SINGLE else f"{gap[~few].mean():+.4f}",
-                "" if name == SINGLE else better,
-                f"{slopes[name]:.2f}",
-            )
-        )
-    header = (
-        *("curve", "log-loss less the best single curve's", "n ≤ 200", "n > 200", "better in"),
-        "median slope",
-    )
+
+    def gap(form: Callable[[Any], str]) -> Callable[[str], str]:
+        return lambda name: "0" if name == SINGLE else form(gaps[name])
+
+    columns: Columns = {
+        "curve": str,
+        "log-loss less the best single curve's": gap(lambda g: with_error(g.mean(), g.sem(), None)),
+        "n ≤ 200": gap(lambda g: f"{g[few].mean():+.4f}"),
+        "n > 200": gap(lambda g: f"{g[~few].mean():+.4f}"),
+        "better in": lambda name: "" if name == SINGLE else f"{(gaps[name] < 0).mean():.0%}",
+        "median slope": lambda name: f"{slopes[name]:.2f}",
+    }
     told = (
         f"Real labels: {len(gaps)} cells of {gaps.index.get_level_values('dataset').nunique()} "
         f"tasks ({int(few.sum())} with n ≤ 200), {rows['split'].nunique()} splits each; ± is the "
         "standard error over cells. The slope is that of a logistic curve through the logits on "
         "test rows: below 1 a curve believes itself too much, above 1 too little."
     )
-    return f"{told}\n\n{markdown(header, lines)}"
+    return f"{told}\n\n{table_of([SINGLE, *BELIEFS], columns)}"
 
 
 def summarise_truth(frames: Frames, settings: Settings) -> str:
@@ -213,22 +208,18 @@ def summarise_truth(frames: Frames, settings: Settings) -> str:
     rows = frames[""]
     means = rows.groupby("variant", sort=False)[["error", "error_best", "kl"]].mean()
     reference = means.loc["Platt 500"]
-    lines = [
-        (
-            name,
-            f"{row['error']:.4f}",
-            f"{row['error'] / reference['error']:.2f}",
-            f"{row['error_best'] / reference['error_best']:.2f}",
-            f"{row['kl']:.4f}",
-        )
-        for name, row in means.iterrows()
-    ]
-    header = ("curve", "E∣p − F∣", "over Platt 500", "the same to F°", "KL to the truth")
+    columns: Columns = {
+        "curve": lambda row: str(row.name),
+        "E∣p − F∣": lambda row: f"{row['error']:.4f}",
+        "over Platt 500": lambda row: f"{row['error'] / reference['error']:.2f}",
+        "the same to F°": lambda row: f"{row['error_best'] / reference['error_best']:.2f}",
+        "KL to the truth": lambda row: f"{row['kl']:.4f}",
+    }
     told = (
         f"Known truth: {rows['dataset'].nunique()} designs, {rows['split'].nunique()} splits each. "
         "F° is the curve of the family that is nearest to the true probabilities."
     )
-    return f"{told}\n\n{markdown(header, lines)}"
+    return f"{told}\n\n{table_of((row for _, row in means.iterrows()), columns)}"
 
 
 RESULTS = (

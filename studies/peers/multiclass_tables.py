@@ -27,7 +27,7 @@ from studies.peers.real_tables import (
     duel_table,
     excess_table,
     listed,
-    lost_cells,
+    lost_table,
     rank_table,
     remarks,
     rows_of,
@@ -46,6 +46,9 @@ SLACK = 0.02
 FOLDED, FOLDED_ENSEMBLE = "CV temperature, one model", "CV temperature"
 LARGEST = 12
 HEADER = ("dataset", "classes", "n per class", "base")
+CELL_COLUMNS = {
+    title: lambda cell, place=place: str(cell[place]).strip() for place, title in enumerate(HEADER)
+}
 
 
 def rows_by_kind(
@@ -126,7 +129,7 @@ def _section(title: str, rows: pd.DataFrame, own: str, settings: MulticlassSetti
     parts += [
         "Log-loss above that of the best method of the cell, mean over cells:",
         excess_table(whole(usual), "per_class", "n per class"),
-        *_lost(usual, own),
+        *lost_table(one_model(usual), own, "peers that deploy one model", CELL_COLUMNS),
         *duel_table(values, own),
     ]
     return parts
@@ -138,22 +141,6 @@ def _ranked(title: str, rows: pd.DataFrame, means: pd.DataFrame) -> list[str]:
     deployed = {name: "several" if METHODS[name].averages else "one" for name in means}
     table = rank_table(rows_of(rows, means), means, RANKED, ("models", deployed))
     return [f"{title}, mean ranks (1 is best):", table, tests_of(ranking(means))]
-
-
-def _lost(values: pd.DataFrame, own: str) -> list[str]:
-    """Cells in which the best of the others that deploy one model is clearly better."""
-    single = one_model(values)
-    lost = lost_cells(single, own)
-    told = (
-        f"The best of the peers that deploy one model is clearly better than {own} in {len(lost)} "
-        f"of {len(cell_means(single))} cells. Choosing the best of many by the same splits "
-        "flatters the peers."
-    )
-    lines = [
-        (*_cell(cell), peer, with_error(mean, error, None)) for cell, peer, mean, error in lost
-    ]
-    header = (*HEADER, "best peer", f"log-loss of {own} minus its")
-    return [f"{told} These are:", markdown(header, lines)] if lines else [told]
 
 
 def _cell(cell: tuple[str, int, int, str]) -> tuple[str, ...]:
@@ -255,9 +242,5 @@ def draw(frames: Frames, settings: MulticlassSettings) -> Figure:
 
 
 RESULT = Result(
-    name="multiclass",
-    title="three to a hundred classes against peers",
-    experiment=MULTICLASS,
-    summarise=summarise,
-    draw=draw,
+    "multiclass", "three to a hundred classes against peers", MULTICLASS, summarise, draw
 )

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from studies.engine.tables import BLOCK
+from studies.engine.tables import BLOCK, markdown
 from studies.speed import cases, floor, memory, run, tables
 from studies.speed.accuracy import curve_standard_error, expected_log_loss
 from studies.speed.cases import FULL, QUICK, Case, make
@@ -356,7 +356,7 @@ def test_memory_allowance_by_hand():
 def test_verdicts_and_losses():
     assert tables.mark(1.999, 2.0) == "2.00 met"
     assert tables.mark(2.01, 2.0) == "2.01 **missed**"
-    text = tables.markdown(
+    text = markdown(
         ["case", "time", "ratio"], [["a", "1", "3.00 **missed**"], ["b", "", "1.00 met"]]
     )
     assert text.splitlines()[1] == "| --- | --- | --- |"
