@@ -129,12 +129,8 @@ def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
     fitted = FittedDraw.of(data, settings.ridge)
     holdout = fitted.labelled(max(settings.holdout_sizes), rng)
     test = fitted.labelled(settings.n_test, rng)
-    cosines = {
-        "cosine": fitted.cosine,
-        "cosine_observable": fitted.calibrated("observable").angle.cosine,
-        "cosine_loo": fitted.calibrated("loo").angle.cosine,
-        "cosine_auto": fitted.calibrated("auto").angle.cosine,
-    }
+    routes = {f"cosine_{route}": angle.cosine for route, angle in fitted.angles().items()}
+    cosines = {"cosine": fitted.cosine, **routes}
     platt = {float(m): _platt(name, *holdout, m) for m in settings.holdout_sizes}
     platt[np.inf] = population_platt(fitted, platt_link(name))
     methods = _methods(PAPER_LINKS[name], fitted.norm, cosines, platt)

@@ -57,6 +57,7 @@ from studies.peers.methods import (
     angcal,
     cross_methods,
     logistic,
+    on_base,
 )
 from studies.peers.peers import Map, probmetrics
 from studies.peers.remembered import Remembered
@@ -252,17 +253,13 @@ def methods(base: Base) -> list[Method]:
         own = [method for method in OWN if method.averages or method.name == TUNED]
         return own + [method for method in SCIKIT_LEARN if method.name in TUNED_PEERS]
     return [
-        Method(DEFAULT, partial(angcal, base=base), plain_fits=1),
-        Method(LOO_TEMPERATURE, partial(_loo_temperature, base=base), plain_fits=1),
-        Method(PLAIN, partial(logistic, base=base), plain_fits=1),
+        on_base(DEFAULT, angcal, base, 1),
+        on_base(LOO_TEMPERATURE, _loo_temperature, base, 1),
+        on_base(PLAIN, logistic, base, 1),
         *cross_methods(base),
         *(
-            Method(
-                name,
-                partial(_out_of_fold, base=base, fit=fit),
-                plain_fits=FOLDS + 1,
-                package=package,
-                costly=True,
+            on_base(
+                name, partial(_out_of_fold, fit=fit), base, FOLDS + 1, package=package, costly=True
             )
             for name, (fit, package) in MAPS.items()
         ),

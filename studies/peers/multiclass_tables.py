@@ -183,14 +183,14 @@ def _guard(rows: pd.DataFrame) -> list[str]:
 # -- other tables ------------------------------------------------------------------------------
 
 
-def _means_table(rows: pd.DataFrame, metric: str, names: tuple[str, ...], digits: int = 3) -> str:
+def _means_table(rows: pd.DataFrame, metric: str, names: tuple[str, ...]) -> str:
     """A line for each cell, a column for each method."""
     means = rows.pivot_table(index=[*CELL], columns="method", values=metric, sort=False)
     shown = [name for name in names if name in means]
     lines = [
         (
             *_cell(cell),
-            *(NOTHING if pd.isna(line[name]) else f"{line[name]:.{digits}f}" for name in shown),
+            *(NOTHING if pd.isna(line[name]) else f"{line[name]:.3f}" for name in shown),
         )
         for cell, line in means.iterrows()
     ]

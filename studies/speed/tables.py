@@ -71,10 +71,10 @@ def medians(rows: pd.DataFrame, value: str = "wall") -> pd.DataFrame:
     return table.reindex(index=rows["case"].unique(), columns=rows["contender"].unique())
 
 
-def ratios(rows: pd.DataFrame, to: str = BASE) -> pd.DataFrame:
-    """Medians over the median of one contender of the same case."""
+def ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """Medians over the median of one fit of the same case."""
     table = medians(rows)
-    return table.div(table[to], axis=0)
+    return table.div(table[BASE], axis=0)
 
 
 def slope(entries: Sequence[float], seconds: Sequence[float]) -> float:
