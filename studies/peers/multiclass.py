@@ -258,10 +258,8 @@ def methods(base: Base) -> list[Method]:
         on_base(PLAIN, logistic, base, 1),
         *cross_methods(base),
         *(
-            on_base(
-                name, partial(_out_of_fold, fit=fit), base, FOLDS + 1, package=package, costly=True
-            )
-            for name, (fit, package) in MAPS.items()
+            on_base(name, partial(_out_of_fold, fit=fit), base, FOLDS + 1, package=of, costly=True)
+            for name, (fit, of) in MAPS.items()
         ),
     ]
 
