@@ -87,28 +87,9 @@ def examine(
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Findings:
-    """Fit, diagnose and compare.
+    """Fit, diagnose and compare; the parameters are those of `make_report`.
 
-    Parameters
-    ----------
-    features : DataFrame
-        One row per case; numbers and categories.
-    y : (n,) array or Series
-        Classes.
-    pool : DataFrame, optional
-        Rows without labels, with the columns of `features`.
-    title : str, optional
-        Heading of the page.
-    seed : int
-        Of the folds and the bootstrap; the same seed gives the same page.
-    target : str
-        What `y` is called.
-    repeats : int, optional
-        Repetitions of the cross-validation; by default fewer for larger tables.
-    notes : sequence of str
-        Sentences about the table itself that go with the warnings.
-    progress : callable, optional
-        Called as ``progress(done, total, what)`` while the page is made.
+    `notes` are sentences about the table itself that go with the warnings.
     """
     labels, classes, codes = _encoded(y, len(features), target)
     n_classes = len(classes)
