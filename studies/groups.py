@@ -189,7 +189,7 @@ def repeated_table(rows: list[Row]) -> str:
             ]
             lines.append((*cell, *shown))
         header = ("n/d", "C", "sd of the effect", *METHODS)
-        note = f"angcal with groups is above one of the GroupKFold columns in {lost} of {len(lines)} cells."
+        note = f"With groups angcal is above a GroupKFold column in {lost} of {len(lines)} cells."
         text.append(f"{title} on rows of new groups:\n\n{markdown(header, lines)}\n\n{note}")
     return "\n\n".join(text) + "\n"
 

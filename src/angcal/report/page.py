@@ -55,6 +55,8 @@ def make_report(features: Any, y: Any, **options: Any) -> str:
         Repetitions of the cross-validation; by default fewer for larger tables.
     progress : callable, optional
         Called as ``progress(done, total, what)`` while the page is made.
+    groups : (n,) array of int, optional
+        Which rows belong together, such as those of one patient.
 
     Returns
     -------
