@@ -1,0 +1,329 @@
+"""The state of one ridge fit: what n labels give before they are paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import norm as normal
+
+from angcal._typing import Floats
+from angcal.links import Link, Logit
+from angcal.losses import Logistic, Loss, Multinomial
+from angcal.problem import SeparableDataError
+from angcal.theory.channel import Channel, Labels, channel, grid
+from angcal.theory.outcomes import calibrated, in_sample, plain
+from angcal.theory.solve import Problems, Solution, solve
+from angcal.theory.spectrum import Spectra, Spectrum
+
+LARGEST_GAP = 1e-6
+"""Above it a fixed point is not called one."""
+
+
+@dataclass(frozen=True)
+class FitState:
+    """What a ridge fit to n labels is expected to be; every field is a number.
+
+    Attributes
+    ----------
+    n, C : float
+        Labels, and scikit-learn's inverse strength.
+    cosine, norm, intercept : float
+        Of the angle between fitted and true weights, the deviation of a new row's score, and b.
+    intercept_sd, cosine_sd : float
+        Their spread over data sets.
+    degrees_of_freedom : float
+        Without the intercept's one.
+    step : float
+        γ: a row's own label moves its score by γψ.
+    v, r2, t : float
+        The observables' expectations.
+    training_loss, training_sd : float
+        Mean loss and deviation of the scores of rows in the fit.
+    log_loss, accuracy, brier, ece : float
+        Of the fit's own probabilities on new rows; NaN but for accuracy where the loss has none.
+    calibrated_log_loss, calibrated_accuracy, calibrated_brier : float
+        Of the best map of the score.
+    bayes_log_loss, bayes_accuracy, bayes_brier : float
+        Of the truth.
+    converged : bool
+        Whether the equations were solved.
+    residual : float
+        How far they are from it.
+
+    See Also
+    --------
+    state_of_fit : Computes it.
+
+    Examples
+    --------
+    >>> state = state_of_fit(1000, Spectrum.isotropic(500), C=1.0, link=Logit(3.0))
+    >>> round(state.cosine, 3), state.converged
+    (0.734, True)
+    """
+
+    n: float
+    C: float
+    cosine: float
+    norm: float
+    intercept: float
+    intercept_sd: float
+    cosine_sd: float
+    degrees_of_freedom: float
+    step: float
+    v: float
+    r2: float
+    t: float
+    training_loss: float
+    training_sd: float
+    log_loss: float
+    accuracy: float
+    brier: float
+    ece: float
+    calibrated_log_loss: float
+    calibrated_accuracy: float
+    calibrated_brier: float
+    bayes_log_loss: float
+    bayes_accuracy: float
+    bayes_brier: float
+    converged: bool
+    residual: float
+
+
+def state_of_fit(
+    n: float,
+    spectrum: Spectrum,
+    *,
+    C: float = 1.0,
+    link: Link | None = None,
+    loss: Loss | None = None,
+    fit_intercept: bool = True,
+) -> FitState:
+    r"""The expected state of min_{w,b} C·Σ_i ℓ(y_i, x_iᵀw + b) + ½‖w‖² on n labels.
+
+    Parameters
+    ----------
+    n : float
+        Labels.
+    spectrum : Spectrum
+        Of the features, with the signal's shares.
+    C : float, default=1.0
+        Inverse strength as in scikit-learn; infinity for no penalty.
+    link : Link, optional
+        P(y = 1 | x) as a function of w*ᵀx, scaled to variance 1; ``Logit()`` by default. Its scale
+        is the signal's strength, its offset says how common the classes are.
+    loss : Loss, optional
+        What is fitted; logistic by default. Losses with corners take a few times as long.
+    fit_intercept : bool, default=True
+        Whether b is free or 0.
+
+    Returns
+    -------
+    FitState
+        ``converged`` is False where the equations could not be solved.
+
+    Raises
+    ------
+    SeparableDataError
+        Without a penalty, where so few labels have no finite fit.
+
+    See Also
+    --------
+    best_state : The same at the best penalty.
+
+    Examples
+    --------
+    >>> weak, strong = (
+    ...     state_of_fit(200, Spectrum.isotropic(400), C=C, link=Logit(3.0)) for C in (10.0, 0.01)
+    ... )
+    >>> weak.ece > 3 * strong.ece
+    True
+    """
+    link, loss = link or Logit(), loss or Logistic()
+    check(n, C, loss)
+    if np.isinf(C):
+        _refuse_separable(n, spectrum, link, loss, fit_intercept)
+    strength = 0.0 if np.isinf(C) else 1.0 / (n * C)
+    problems = make_problems([n], [strength], spectrum, link, loss, fit_intercept)
+    return states(problems, solve_hard(problems))[0]
+
+
+def check(n: Any, C: Any, loss: Loss) -> None:
+    """Raise for arguments that no fit has."""
+    if not (np.isfinite(n) and n >= 2):
+        raise ValueError(f"n={n!r} must be a number of labels, 2 or more.")
+    if not C > 0:
+        raise ValueError(f"C={C!r} must be positive; infinity is no penalty.")
+    if isinstance(loss, Multinomial):
+        raise ValueError("The equations here are for two classes; pass Logistic() as loss.")
+
+
+def make_problems(
+    n: Any,
+    strength: Any,
+    spectrum: Spectrum,
+    link: Link,
+    loss: Loss,
+    fit_intercept: bool,
+    by_mu: bool = False,
+) -> Problems:
+    """Problems that share spectrum and link, one for each n and strength."""
+    counts, strengths = np.broadcast_arrays(np.atleast_1d(n), np.atleast_1d(strength))
+    size = len(counts)
+    shares = np.broadcast_to(spectrum.shares, (size, len(spectrum.shares)))
+    labels = Labels(link, np.full(size, link.scale), np.full(size, link.offset), loss)
+    spectra = Spectra(spectrum.values, spectrum.counts, shares)
+    return Problems(
+        counts.astype(float), strengths.astype(float), spectra, labels, fit_intercept, by_mu
+    )
+
+
+def solve_hard(problems: Problems) -> Solution:
+    """The solution; where Newton's method fails, from that of a penalty eight times as strong."""
+    found = solve(problems)
+    failed = np.flatnonzero(found.residual > LARGEST_GAP)
+    if not len(failed):
+        return found
+    part = problems.take(failed)
+    floor = 1e-6 * part.spectra.values.max()
+    strength = 512.0 * np.maximum(part.strength, floor)
+    start = None
+    for _ in range(4):
+        stronger = Problems(part.n, strength, part.spectra, part.labels, part.intercept, part.by_mu)
+        start = solve(stronger, start, rounds=8).x
+        strength = np.maximum(strength / 8.0, part.strength)
+    again = solve(part, start)
+    x, residual = found.x.copy(), found.residual.copy()
+    x[failed], residual[failed] = again.x, again.residual
+    return Solution(x, residual)
+
+
+def spread_and_cosine(problems: Problems, found: Channel) -> tuple[Floats, Floats]:
+    """q and c = a/q of a score without its intercept."""
+    df1, df2, A, B = problems.spectra.functions(problems.mu(found.v))
+    ratio = found.t / found.v
+    # Not q̃² − σ_b², which is all rounding under strong penalties.
+    q = np.sqrt(ratio**2 * B + found.r2 * df2 / (problems.n * found.v**2))
+    return q, np.clip(ratio * A / q, -1.0, 1.0)
+
+
+def cosines(problems: Problems, solution: Solution) -> Floats:
+    """c of every problem; −1 where it was not solved."""
+    _, cosine = spread_and_cosine(problems, channel(problems.labels, *solution.unknowns))
+    return np.where(solution.residual <= LARGEST_GAP, cosine, -1.0)
+
+
+def states(problems: Problems, solution: Solution) -> list[FitState]:
+    """Everything that follows from the fixed points."""
+    q_wide, c_wide, gamma, b = solution.unknowns
+    labels, n = problems.labels, problems.n
+    found = channel(labels, q_wide, c_wide, gamma, b)
+    mu = problems.mu(found.v)
+    df1, _, _, B = problems.spectra.functions(mu)
+    b_var = float(problems.intercept) * found.r2 / (n * found.v**2)
+    q, cosine = spread_and_cosine(problems, found)
+    own = plain(labels, cosine, q, b, np.sqrt(b_var))
+    best, truth = calibrated(labels, cosine), calibrated(labels, np.ones_like(cosine), 0.005)
+    seen = in_sample(labels, c_wide, q_wide, gamma, b)
+    seen_sd = in_sample(labels, cosine, q, df1 / (n * found.v), b).score_sd
+    strength = mu * found.v
+    with np.errstate(divide="ignore"):
+        inverse = 1.0 / (n * strength)
+    columns: dict[str, Floats] = {
+        "n": n,
+        "C": inverse,
+        "cosine": cosine,
+        "norm": q,
+        "intercept": b,
+        "intercept_sd": np.sqrt(b_var),
+        "cosine_sd": (1.0 - cosine**2) * np.sqrt(found.r2 * B / n) / (found.v * q),
+        "degrees_of_freedom": df1,
+        "step": gamma,
+        "v": found.v,
+        "r2": found.r2,
+        "t": found.t,
+        "training_loss": seen.loss,
+        "training_sd": seen_sd,
+        "log_loss": own.log_loss,
+        "accuracy": own.accuracy,
+        "brier": own.brier,
+        "ece": own.ece,
+        "calibrated_log_loss": best.log_loss,
+        "calibrated_accuracy": best.accuracy,
+        "calibrated_brier": best.brier,
+        "bayes_log_loss": truth.log_loss,
+        "bayes_accuracy": truth.accuracy,
+        "bayes_brier": truth.brier,
+        "residual": solution.residual,
+    }
+    good = solution.residual <= LARGEST_GAP
+    names = [field.name for field in fields(FitState) if field.name != "converged"]
+    return [
+        FitState(converged=bool(good[k]), **{name: float(columns[name][k]) for name in names})
+        for k in range(len(n))
+    ]
+
+
+# -- without a penalty ---------------------------------------------------------------------------
+
+
+def separability_threshold(link: Link, fit_intercept: bool = True) -> float:
+    r"""h: without a penalty a likelihood has a finite maximum only where d/n < h.
+
+    h = min over (t₀, t₁) of E[σ(g)·H(t₀+t₁g) + (1−σ(g))·H(−t₀−t₁g)], H(m) = E(m − Z)₊² (Candès and
+    Sur 2020).
+
+    Parameters
+    ----------
+    link : Link
+        P(y = 1) as a function of w*ᵀx of variance 1.
+    fit_intercept : bool, default=True
+        Whether t₀ is free.
+
+    Returns
+    -------
+    float
+        At most ½.
+
+    See Also
+    --------
+    state_of_fit : Refuses fits beyond it.
+
+    Examples
+    --------
+    >>> round(1.0 / separability_threshold(Logit(3.0, 1.0)), 3)
+    3.808
+    """
+    g, weights = grid(0.02)
+    p = link(g)
+
+    def squares(m: Floats) -> Floats:
+        return (1.0 + m * m) * normal.cdf(m) + m * normal.pdf(m)
+
+    def objective(t: Floats) -> float:
+        m = (t[0] if fit_intercept else 0.0) + t[1] * g
+        return float((p * squares(m) + (1.0 - p) * squares(-m)) @ weights)
+
+    found = minimize(objective, np.array([0.0, -0.1]), method="BFGS", options={"gtol": 1e-9})
+    return float(found.fun)
+
+
+def _refuse_separable(
+    n: float, spectrum: Spectrum, link: Link, loss: Loss, fit_intercept: bool
+) -> None:
+    d = spectrum.size
+    if loss.attains_minimum:
+        if d + fit_intercept >= n:
+            raise ValueError(
+                f"C=inf with n={n:g} labels and {d:g} features has many fits; pass a finite C."
+            )
+        return
+    threshold = separability_threshold(link, fit_intercept)
+    if d >= threshold * n:
+        raise SeparableDataError(
+            f"C=inf: {n:g} labels of {d:g} features are separable under this link, so that there "
+            f"is no finite fit. Without a penalty it takes more than {d / threshold:.0f} labels; "
+            "pass a finite C."
+        )
