@@ -92,24 +92,29 @@ def moved(loss: Loss, scores: Floats, label: Floats, step: Floats) -> Floats:
     Newton's method between ũ and ũ + γψ(ũ). A step is bisected only where it leaves that bracket
     strictly: a converged score sits on its own end of it.
     """
-    start = -loss.gradient(scores, label)
-    ends = scores, scores + step * start
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    u = scores + step * start / (1.0 + step * loss.hessian(scores, label))
+    shape, base = scores.shape, scores.ravel()
+    gamma = np.broadcast_to(step, shape).ravel()
+    pull = -gamma * loss.gradient(base, label)
+    low, high = np.minimum(base, base + pull), np.maximum(base, base + pull)
+    u = base + pull / (1.0 + gamma * loss.hessian(base, label))
     last = np.full_like(u, np.inf)
+    result, open_ones = u.copy(), np.arange(len(u))
     for _ in range(60):
-        gap = u - scores + step * loss.gradient(u, label)
+        gap = u - base + gamma * loss.gradient(u, label)
         low, high = np.where(gap < 0, u, low), np.where(gap > 0, u, high)
-        newer = u - gap / (1.0 + step * loss.hessian(u, label))
+        newer = u - gap / (1.0 + gamma * loss.hessian(u, label))
         size = np.abs(gap)
         # Steps that gain little go to and fro between the ends, but for rounding.
-        idle = (size > 0.5 * last) & (size > 1e-10 * (1.0 + np.abs(scores)))
+        idle = (size > 0.5 * last) & (size > 1e-10 * (1.0 + np.abs(base)))
         newer = np.where(idle | (newer < low) | (newer > high), 0.5 * (low + high), newer)
-        change = np.max(np.abs(newer - u) / (1.0 + np.abs(u)), initial=0.0)
-        u, last = newer, size
-        if change < 1e-12:
+        result[open_ones] = newer
+        moving = np.abs(newer - u) > 1e-11 * (1.0 + np.abs(u))
+        if not moving.any():
             break
-    return u
+        u, last = newer[moving], size[moving]
+        base, gamma, low, high = base[moving], gamma[moving], low[moving], high[moving]
+        open_ones = open_ones[moving]
+    return result.reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,6 @@
+"""How many more labels: learning curves from a pilot, or from assumptions."""
+
+from angcal.planner.forecast import plan_from_assumptions, plan_from_pilot
+from angcal.planner.result import Plan
+
+__all__ = ["Plan", "plan_from_assumptions", "plan_from_pilot"]

@@ -1,0 +1,208 @@
+"""The answer of a planner: what to expect of more labels, and how many a target needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from angcal._typing import Floats
+
+MEASURES = ("log_loss", "accuracy", "ece", "cosine", "C")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What calibrated ridge logistic regression at its best penalty is expected to reach.
+
+    Attributes
+    ----------
+    n : (k,) array
+        Labels.
+    log_loss, accuracy : (k,) arrays
+        Of calibrated probabilities on new rows.
+    ece : (k,) array
+        Calibration error of the model's own probabilities, before they are calibrated.
+    cosine : (k,) array
+        Of the angle between fitted and best weights.
+    C : (k,) array
+        The best inverse strength, as in scikit-learn.
+    intervals : dict of str to (k, 2) array
+        80 % intervals of each of the five.
+    ceiling : dict of str to (float, float, float)
+        Log-loss and accuracy of a linear model with unlimited labels, with an 80 % interval.
+    pilot_n : int
+        Labels of the pilot; 0 where there was none.
+    pilot : dict of str to float
+        Its own leave-one-out ``log_loss`` and ``accuracy``; empty where there was none.
+    remarks : tuple of str
+        What the pilot cannot say.
+
+    See Also
+    --------
+    angcal.AngularLogisticRegressionCV.plan : Makes it.
+
+    Examples
+    --------
+    >>> from angcal.planner import plan_from_assumptions
+    >>> plan = plan_from_assumptions(400, ceiling=0.9, n=[200, 800])
+    >>> plan.accuracy.round(2)
+    array([0.65, 0.78])
+    """
+
+    n: Floats
+    log_loss: Floats
+    accuracy: Floats
+    ece: Floats
+    cosine: Floats
+    C: Floats
+    intervals: dict[str, Floats]
+    ceiling: dict[str, tuple[float, float, float]]
+    pilot_n: int
+    pilot: dict[str, float]
+    remarks: tuple[str, ...]
+    curve: Any
+
+    def labels_for(
+        self,
+        *,
+        log_loss: float | None = None,
+        accuracy: float | None = None,
+        cosine: float | None = None,
+    ) -> float:
+        """Labels at which the expected curve meets a target; infinity beyond 64 pilots.
+
+        Parameters
+        ----------
+        log_loss, accuracy, cosine : float
+            The target, one of the three.
+
+        Returns
+        -------
+        float
+            Labels, at least those of the pilot.
+
+        Raises
+        ------
+        ValueError
+            Where the target lies beyond what unlimited labels are expected to reach.
+        """
+        given = {"log_loss": log_loss, "accuracy": accuracy, "cosine": cosine}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        if len(wanted) != 1:
+            raise ValueError(f"Give one of log_loss, accuracy and cosine, not {len(wanted)}.")
+        (name, target), *_ = wanted.items()
+        return self.curve.labels_for(name, float(target), self.ceiling)
+
+    def sentence(self, n: float | None = None) -> str:
+        """What a person needs to know about one number of labels.
+
+        Parameters
+        ----------
+        n : float, optional
+            One of ``n``; the largest by default.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
+        k = int(np.argmax(self.n)) if n is None else int(np.argmin(np.abs(self.n - n)))
+        low, high = self.intervals["accuracy"][k]
+        start = f"With {self.n[k]:.0f} labels"
+        start += f" instead of {self.pilot_n}" if self.pilot_n else ""
+        about = self.ceiling["accuracy"][0]
+        return (
+            f"{start} expect {self.accuracy[k]:.0%} ± {0.5 * (high - low):.0%} accuracy; the "
+            f"ceiling of a linear model here is about {about:.0%}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as lists and numbers, for JSON.
+
+        Returns
+        -------
+        dict
+            Arrays as lists.
+        """
+        columns = {name: getattr(self, name).tolist() for name in ("n", *MEASURES)}
+        return columns | {
+            "intervals": {name: pair.tolist() for name, pair in self.intervals.items()},
+            "ceiling": {name: list(values) for name, values in self.ceiling.items()},
+            "pilot_n": self.pilot_n,
+            "pilot": self.pilot,
+            "remarks": list(self.remarks),
+            "sentence": self.sentence(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Expected measures on a grid of n, with the deviation of each; read between by log n.
+
+    Attributes
+    ----------
+    n : (g,) array
+        Increasing.
+    means, deviations : dict of str to (g,) array
+        Of each measure; of C the logarithm.
+    """
+
+    n: Floats
+    means: dict[str, Floats]
+    deviations: dict[str, Floats]
+
+    def at(self, name: str, n: Floats) -> tuple[Floats, Floats]:
+        """Mean and 80 % interval, (k,) and (k, 2)."""
+        x, grid = np.log(n), np.log(self.n)
+        mean = np.interp(x, grid, self.means[name])
+        half = 1.2816 * np.interp(x, grid, self.deviations[name])
+        ends = np.column_stack([mean - half, mean + half])
+        if name == "C":
+            return np.exp(mean), np.exp(ends)
+        return mean, np.clip(ends, 0.0, None if name == "log_loss" else 1.0)
+
+    def labels_for(
+        self, name: str, target: float, ceiling: dict[str, tuple[float, float, float]]
+    ) -> float:
+        """Where the mean meets the target."""
+        if name not in ("log_loss", "accuracy", "cosine"):
+            raise ValueError(f"{name} is no target.")
+        sign = -1.0 if name == "log_loss" else 1.0
+        end = ceiling[name][0] if name in ceiling else 1.0
+        if not sign * target < sign * end:
+            what = name.replace("_", "-")
+            raise ValueError(
+                f"{what} {target:.4g} is beyond reach: with unlimited labels a linear model here "
+                f"is expected to have {what} {end:.4g}. Choose a target "
+                f"{'above' if sign < 0 else 'below'} that, or find better features."
+            )
+        values = np.maximum.accumulate(sign * self.means[name])
+        if sign * target <= values[0]:
+            return float(self.n[0])
+        if sign * target > values[-1]:
+            return float("inf")
+        return float(np.exp(np.interp(sign * target, values, np.log(self.n))))
+
+
+def made_plan(
+    curve: Curve,
+    n: Floats,
+    ceiling: dict[str, tuple[float, float, float]],
+    pilot_n: int = 0,
+    pilot: dict[str, float] | None = None,
+    remarks: tuple[str, ...] = (),
+) -> Plan:
+    """The plan that reads these n off a curve."""
+    read = {name: curve.at(name, n) for name in MEASURES}
+    return Plan(
+        n=n,
+        **{name: mean for name, (mean, _) in read.items()},
+        intervals={name: interval for name, (_, interval) in read.items()},
+        ceiling=ceiling,
+        pilot_n=pilot_n,
+        pilot=pilot or {},
+        remarks=remarks,
+        curve=curve,
+    )
