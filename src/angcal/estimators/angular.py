@@ -194,11 +194,13 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         training = self._training(X, y, sample_weight, fit_params, groups)
         refuse_options(self, training, pool)
         if training.on_device:
+            self._pilot = None
             return self._keep(self._fit_on_device(training))
         rows, fits, observed = self._fit_model(training)  # (A), (B)
         options = self._options(pool, rows, sign_holdout=self._validated_holdout())
         result = self._calibrated(fits, observed, training, options)  # (C), (D)
         warn_if_unlike(options.pool, rows)
+        self._pilot = (rows, training, pool)
         return self._keep(result)
 
     def _fit_on_device(self, training: Training) -> Calibration | ClassCalibration:

@@ -19,6 +19,7 @@ from angcal.multiclass import ClassCalibration, ClassScores, calibrate_classes, 
 from angcal.multiclass.observable import asked_angles
 from angcal.notices import PoolWarning, warn
 from angcal.observables import Observables
+from angcal.planner import Plan, plan_from_pilot
 from angcal.pools import open_pool
 from angcal.problem import LinearFit
 
@@ -64,6 +65,67 @@ class AngularBase(CalibratedPrediction):
         """(n, K) probabilities that the base model itself has for rows it has not seen."""
         check_is_fitted(self, "curve_")
         return self._left_out.plain()
+
+    def plan(
+        self, n: Any, X: Any = None, y: Any = None, *, pool: Any = None, random_state: int = 0
+    ) -> Plan:
+        """What more labels are expected to give, from the labels of this fit; two classes.
+
+        The plan is for ridge logistic regression at its best penalty with calibrated probabilities,
+        on the features that the linear model of this fit sees.
+
+        Parameters
+        ----------
+        n : array-like
+            Numbers of labels, none below those of the fit.
+        X : (n, d) array, optional
+            The training rows, where the estimator was loaded from a file or copied: such ones do
+            not hold them. Transformed as by the fit.
+        y : (n,) array, optional
+            Their labels.
+        pool : (m, d) array, optional
+            Unlabeled rows, which say more about the features; those of the fit by default.
+        random_state : int, default=0
+            For the parts of the labels that the plan looks at.
+
+        Returns
+        -------
+        Plan
+            Expected ``log_loss``, ``accuracy``, ``ece``, ``cosine`` and ``C`` with intervals.
+        """
+        check_is_fitted(self, "curve_")
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"plan is for two classes, and y has {len(self.classes_)}; plan for one class "
+                "against the others: clf.fit(X, y == a_class).plan(n)."
+            )
+        if (X is None) != (y is None):
+            raise ValueError("X and y go together: give both, or neither.")
+        if X is not None:
+            rows = self._rows_like_X(X, "X")
+            codes = np.searchsorted(self.classes_, np.asarray(y)).astype(np.float64)
+        else:
+            rows, codes, fitted_pool = self._remembered()
+            pool = fitted_pool if pool is None else pool
+        # Blocks that can be read once only were used up by the fit.
+        others = self._rows_like_X(pool, "pool") if hasattr(pool, "shape") else None
+        return plan_from_pilot(rows, codes, n, pool=others, random_state=random_state)
+
+    def _remembered(self) -> tuple[Any, Floats, Any]:
+        """(rows, codes, pool) of the last fit."""
+        found = vars(self).get("_pilot")
+        if found is None:
+            raise ValueError(
+                "This estimator does not hold its training rows, being loaded, copied or fitted on "
+                "a device; pass them: clf.plan(n, X=X, y=y)."
+            )
+        rows, training, pool = found
+        if training.weighted or training.groups is not None:
+            raise ValueError(
+                "plan counts every label once, and this fit had sample_weight or groups; pass the "
+                "rows to plan from: clf.plan(n, X=X, y=y), for groups one row of each."
+            )
+        return rows, training.codes, pool
 
     def _given_pool(self, pool: Any) -> Any:
         """The pool of ``fit``, or the constructor's; warns of data that a file did not keep."""

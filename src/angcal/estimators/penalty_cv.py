@@ -227,6 +227,7 @@ class AngularLogisticRegressionCV(AngularBase):
                 alike = clone(self).set_params(average=None)
                 self.average_ = fit_without_folds(alike, training, options.pool)
         warn_if_unlike(options.pool, training.X)
+        self._pilot = (training.X, training, pool)
         return self
 
     def _fit_path(self, training: Training, options: Options) -> None:

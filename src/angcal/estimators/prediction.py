@@ -61,6 +61,8 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        # Rows that ``plan`` reads: no file and no copy is to grow by them.
+        state.pop("_pilot", None)
         unsaved = set(state.pop("_unsaved_parameters", ()))
         for name in _left_out_of_states.get():
             if name in OF_TRAINING and name in state:

@@ -146,9 +146,7 @@ def _correction(tau: Floats, nu: Floats, c_tau: Floats, c_nu: Floats, mean: Floa
     return float(np.sum(terms + 0.5 * c_mean * c_tau / both * (tau * c_mean - 2.0 * nu)))
 
 
-def evidence_grid(
-    directions: Directions, labels: Floats, kappas: Floats, powers: Floats
-) -> Floats:
+def evidence_grid(directions: Directions, labels: Floats, kappas: Floats, powers: Floats) -> Floats:
     """log Z for every κ (rows) and p (columns)."""
     signs = 2.0 * labels - 1.0
     found = np.empty((len(kappas), len(powers)))

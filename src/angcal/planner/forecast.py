@@ -231,6 +231,7 @@ def _combined(forecast: Forecast, weights: Floats, observed: Observed, n: Floats
     """Means of equations and power law; deviations of what they leave open, widened."""
     means: dict[str, Floats] = {}
     deviations: dict[str, Floats] = {}
+    parts: dict[tuple[str, str], Floats] = {}
     laws = {
         "log_loss": (observed.power_law(observed.log_loss, n), observed.log_loss_se),
         "accuracy": (1.0 - observed.power_law(observed.error, n), observed.error_se),
@@ -241,12 +242,13 @@ def _combined(forecast: Forecast, weights: Floats, observed: Observed, n: Floats
         variance = weights @ (values - mean) ** 2
         if name in laws:
             law, error = laws[name]
+            parts["equations", name], parts["power law", name] = mean, law
             variance = 0.5 * variance + 0.25 * (mean - law) ** 2 + (0.5 * error) ** 2
             mean = 0.5 * (mean + law)
         means[name], deviations[name] = mean, WIDENING * np.sqrt(variance)
     means["log_loss"] = np.minimum.accumulate(means["log_loss"])
     means["accuracy"] = np.maximum.accumulate(means["accuracy"])
-    return Curve(n, means, deviations)
+    return Curve(n, means, deviations, parts)
 
 
 def _ceiling(

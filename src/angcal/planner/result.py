@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Plan:
         Raises
         ------
         ValueError
-            Where the target lies beyond what unlimited labels are expected to reach.
+            Where the target lies beyond the interval of what unlimited labels reach.
         """
         given = {"log_loss": log_loss, "accuracy": accuracy, "cosine": cosine}
         wanted = {name: value for name, value in given.items() if value is not None}
@@ -112,10 +112,11 @@ class Plan:
         low, high = self.intervals["accuracy"][k]
         start = f"With {self.n[k]:.0f} labels"
         start += f" instead of {self.pilot_n}" if self.pilot_n else ""
+        between = f" ± {0.5 * (high - low):.0%}" if high > low else ""
         about = self.ceiling["accuracy"][0]
         return (
-            f"{start} expect {self.accuracy[k]:.0%} ± {0.5 * (high - low):.0%} accuracy; the "
-            f"ceiling of a linear model here is about {about:.0%}."
+            f"{start} expect {self.accuracy[k]:.0%}{between} accuracy; the ceiling of a linear "
+            f"model here is about {about:.0%}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -147,11 +148,14 @@ class Curve:
         Increasing.
     means, deviations : dict of str to (g,) array
         Of each measure; of C the logarithm.
+    parts : dict of (forecast, measure) to (g,) array
+        What was averaged.
     """
 
     n: Floats
     means: dict[str, Floats]
     deviations: dict[str, Floats]
+    parts: dict[tuple[str, str], Floats] = field(default_factory=dict)
 
     def at(self, name: str, n: Floats) -> tuple[Floats, Floats]:
         """Mean and 80 % interval, (k,) and (k, 2)."""
@@ -170,12 +174,13 @@ class Curve:
         if name not in ("log_loss", "accuracy", "cosine"):
             raise ValueError(f"{name} is no target.")
         sign = -1.0 if name == "log_loss" else 1.0
-        end = ceiling[name][0] if name in ceiling else 1.0
+        # The far end of the interval: a target that may be within reach is not refused.
+        end = ceiling[name][1 if sign < 0 else 2] if name in ceiling else 1.0
         if not sign * target < sign * end:
             what = name.replace("_", "-")
             raise ValueError(
                 f"{what} {target:.4g} is beyond reach: with unlimited labels a linear model here "
-                f"is expected to have {what} {end:.4g}. Choose a target "
+                f"has {what} {end:.4g} at best. Choose a target "
                 f"{'above' if sign < 0 else 'below'} that, or find better features."
             )
         values = np.maximum.accumulate(sign * self.means[name])

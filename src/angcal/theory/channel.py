@@ -62,6 +62,13 @@ class Labels:
 
     def curve(self, cosine: Floats, nodes: Floats) -> tuple[Floats, Floats]:
         """F and G at these nodes, (B, N) each."""
+        # Differences in the other unknowns leave F alone: it is made once for each cosine.
+        given = np.column_stack([cosine, self.scale, self.offset])
+        distinct, places = np.unique(given, axis=0, return_inverse=True)
+        if len(distinct) < len(given):
+            few = replace(self, scale=distinct[:, 1], offset=distinct[:, 2])
+            F, G = few.curve(distinct[:, 0], nodes)
+            return F[places.ravel()], G[places.ravel()]
         center = (self.scale * cosine)[:, None] * nodes + self.offset[:, None]
         spread = self.scale * np.sqrt(np.maximum(1.0 - cosine**2, 0.0))
         if self.link.mixture is not None:
