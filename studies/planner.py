@@ -2,9 +2,9 @@
 
 For every real set of two classes with enough rows and every split: a pilot, forecasts of what 2, 4
 and 8 times its labels will reach, and what fits to so many labels do reach on other rows. The CSV
-goes on where it was (``--fresh`` starts again). The table is ``studies/results/planner/planner.md``,
-which docs/fill_study.py puts into docs/planner.md. Sets are in two halves by a hash of their names:
-what the planner has to choose was chosen on the first.
+goes on where it was (``--fresh`` starts again). The table is
+``studies/results/planner/planner.md``, which docs/fill_study.py puts into docs/planner.md. Sets are
+in two halves by a hash of their names: what the planner has to choose was chosen on the first.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def trial(name: str, number: int) -> list[Row]:
     X, y, n, test = made
     grid = n * np.array(FACTORS, dtype=float)
     truth = [fitted_at(X, y, factor * n, test) for factor in FACTORS]
-    pool = np.delete(X, np.arange(test.start, test.stop), axis=0)
+    pool = np.vstack([X[: test.start], X[test.stop :]])
     start = time.process_time()
     plan = plan_from_pilot(X[:n], y[:n].astype(float), grid, pool=pool)
     seconds = time.process_time() - start

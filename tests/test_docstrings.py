@@ -24,7 +24,9 @@ MODULES = (
     "angcal.metrics",
     "angcal.multiclass.predictor",
     "angcal.persistence",
+    "angcal.planner",
     "angcal.simulation",
+    "angcal.theory",
 )
 CONFIG = parse_config(Path(__file__).parents[1])
 # A method is found from its class, which has the example and the cross-references. An exception or

@@ -63,12 +63,30 @@ def plan_from_pilot(
     X : (n₀, d) array or sparse matrix
         Rows as the linear model sees them.
     labels : (n₀,) array of 0.0 and 1.0
+        Their classes.
     n : array-like
         Numbers of labels to plan for, none below n₀.
     pool : (m, d) array or sparse matrix, optional
         Unlabeled rows; 2,000 of them are looked at.
-    random_state : int
+    random_state : int, default=0
         For the parts of the pilot and of the pool.
+
+    Returns
+    -------
+    Plan
+        With intervals, and remarks on what the pilot cannot say.
+
+    See Also
+    --------
+    plan_from_assumptions : Where there are no labels yet.
+
+    Examples
+    --------
+    >>> from angcal.simulation import simulate
+    >>> data = simulate(80, 30, link=Logit(3.0), random_state=0)
+    >>> plan = plan_from_pilot(data.X, data.y.astype(float), [80, 320])
+    >>> bool(plan.log_loss[1] < plan.log_loss[0])
+    True
     """
     n0 = len(labels)
     wanted = checked_numbers(n, n0)
@@ -79,7 +97,7 @@ def plan_from_pilot(
     varied = rows if others is None else np.vstack([rows, others])
     spectrum = Spectrum.of_rows(varied)
     prevalence = (labels.sum() + 1.0) / (n0 + 2.0)
-    cells = _possible(rows, labels, others, spectrum, prevalence)
+    cells = _possible(rows, labels, others)
     grid = n0 * np.array([1.0, 2.0, 4.0, 8.0, FARTHEST])
     forecast = equations(cells, spectrum, prevalence, grid)
     weights = _reweighted(cells, forecast, observed)
@@ -132,11 +150,9 @@ def _some_rows(pool: Any, rng: np.random.Generator) -> Floats:
 # -- weights of strength and exponent ------------------------------------------------------------
 
 
-def _possible(
-    rows: Floats, labels: Floats, others: Floats | None, spectrum: Spectrum, prevalence: float
-) -> Cells:
-    """The likeliest cells of a fine grid: prior times evidence, which is read between by splines."""
-    kept = slice(None)
+def _possible(rows: Floats, labels: Floats, others: Floats | None) -> Cells:
+    """The likeliest cells of a fine grid: prior times evidence, read between by splines."""
+    kept = np.arange(len(labels))
     if len(labels) > MOST_EVIDENCE_ROWS:
         kept = np.random.default_rng(0).choice(len(labels), MOST_EVIDENCE_ROWS, replace=False)
     directions = directions_of(rows[kept], others)
@@ -323,7 +339,7 @@ def plan_from_assumptions(
     --------
     >>> plan = plan_from_assumptions(100, ceiling=0.85, n=[100, 400], prevalence=0.3)
     >>> round(plan.labels_for(accuracy=0.8), -1)
-    390.0
+    480.0
     """
     spectrum = columns
     if not isinstance(columns, Spectrum):

@@ -48,7 +48,7 @@ class Plan:
     >>> from angcal.planner import plan_from_assumptions
     >>> plan = plan_from_assumptions(400, ceiling=0.9, n=[200, 800])
     >>> plan.accuracy.round(2)
-    array([0.65, 0.78])
+    array([0.66, 0.78])
     """
 
     n: Floats

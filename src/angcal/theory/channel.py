@@ -4,7 +4,7 @@ A fresh row has the score ũ = b + q·s, s ~ N(0, 1), correlated c with w*ᵀx, 
 
     F(s) = P(y = 1 | s) = E_Z σ(c·s + √(1−c²)·Z)        G(s) = E_Z σ′(c·s + √(1−c²)·Z)
 
-In the fit its own label y moves it to u, the solution of u = ũ + γψ_y(u), ψ = −ℓ′; with Ψ_y = ψ_y(u)
+In the fit its own label y moves it to the u that solves u = ũ + γψ_y(u), ψ = −ℓ′; with Ψ_y = ψ_y(u)
 
     v = E[−∂Ψ/∂ũ]    r² = E[Ψ²]    t = E[G·(Ψ₁ − Ψ₀)]    m = E[Ψ]
 

@@ -130,7 +130,7 @@ def reached(spectra: Spectra, x: Floats, mu: Floats) -> Floats:
 
 
 def mu_grid(spectrum: Spectrum, count: int = 80) -> Floats:
-    """Ridges worth trying: from a thousandth of the smallest eigenvalue to 1e4 times the largest."""
+    """Ridges worth trying: from 1e-3 times the smallest eigenvalue to 1e4 times the largest."""
     return np.geomspace(1e-3 * spectrum.values.min(), 1e4 * spectrum.values.max(), count)
 
 
@@ -288,8 +288,8 @@ def link_for(
 
     Examples
     --------
-    >>> link_for(0.9, prevalence=0.5).scale.__round__(2)
-    7.87
+    >>> round(link_for(0.9, prevalence=0.5).scale, 2)
+    5.3
     """
     if not 0.0 < prevalence < 1.0:
         raise ValueError(f"prevalence={prevalence!r} must lie between 0 and 1.")

@@ -61,7 +61,7 @@ class FitState:
     --------
     >>> state = state_of_fit(1000, Spectrum.isotropic(500), C=1.0, link=Logit(3.0))
     >>> round(state.cosine, 3), state.converged
-    (0.734, True)
+    (0.701, True)
     """
 
     n: float
@@ -202,7 +202,7 @@ def solve_hard(problems: Problems) -> Solution:
 
 def spread_and_cosine(problems: Problems, found: Channel) -> tuple[Floats, Floats]:
     """q and c = a/q of a score without its intercept."""
-    df1, df2, A, B = problems.spectra.functions(problems.mu(found.v))
+    _, df2, A, B = problems.spectra.functions(problems.mu(found.v))
     ratio = found.t / found.v
     # Not q̃² − σ_b², which is all rounding under strong penalties.
     q = np.sqrt(ratio**2 * B + found.r2 * df2 / (problems.n * found.v**2))
