@@ -133,6 +133,7 @@ def test_files_and_copies_hold_no_rows(fitted: AngularLogisticRegressionCV) -> N
     assert plan.log_loss[0] == fitted.plan([200]).log_loss[0]
 
 
+@pytest.mark.filterwarnings("ignore::angcal.AngleWarning")
 def test_what_is_refused(fitted: AngularLogisticRegressionCV) -> None:
     with pytest.raises(ValueError, match="below the pilot's 100 labels"):
         fitted.plan([50])

@@ -7,7 +7,7 @@ exponent p (directions of eigenvalue s hold a share ∝ s^p of it). Their weight
 evidence of the labels (:mod:`angcal.planner.evidence`), and how well the pilot's own leave-one-out
 loss is met.
 
-*power law*: a + b/√n through the leave-one-out losses of the pilot and of parts of it.
+*power law*: from the pilot's own leave-one-out loss along b/√n, with b from parts of the pilot.
 """
 
 from __future__ import annotations
@@ -249,8 +249,8 @@ def _combined(forecast: Forecast, weights: Floats, observed: Observed, n: Floats
     deviations: dict[str, Floats] = {}
     parts: dict[tuple[str, str], Floats] = {}
     laws = {
-        "log_loss": (observed.power_law(observed.log_loss, n), observed.log_loss_se),
-        "accuracy": (1.0 - observed.power_law(observed.error, n), observed.error_se),
+        "log_loss": (observed.along(observed.law_of_log_loss, n), observed.log_loss_se),
+        "accuracy": (1.0 - observed.along(observed.law_of_error, n), observed.error_se),
     }
     for name in MEASURES:
         values = forecast.values[name]

@@ -10,8 +10,10 @@ from angcal._typing import Floats
 from angcal.observables import honest_scores
 from angcal.penalty_path import LooCurves, make_design, observe_path
 
-FRACTIONS = (0.35, 0.5, 0.7)
-DRAWS = 4
+FRACTIONS = (0.25, 0.35, 0.5, 0.7)
+DRAWS = 6
+TYPICAL_SLOPE = 0.7
+"""Of the error rate in 1/√n: mean of the first half of the real sets of docs/planner.md."""
 FEWEST = 16
 """Rows below which a part of the pilot says nothing."""
 
@@ -36,15 +38,27 @@ class Observed:
     log_loss_se: float
     error_se: float
 
-    def power_law(self, values: Floats, n: Floats) -> Floats:
-        """a + b/√n, b ≥ 0, by least squares with weight n."""
+    @property
+    def law_of_log_loss(self) -> tuple[float, float]:
+        """(level at the whole pilot, slope in 1/√n)."""
+        return float(self.log_loss[-1]), max(self._slope(self.log_loss), 0.0)
+
+    @property
+    def law_of_error(self) -> tuple[float, float]:
+        """(level, slope), half way to the slope of a typical set: its own is mostly noise."""
+        return float(self.error[-1]), max(0.5 * (self._slope(self.error) + TYPICAL_SLOPE), 0.0)
+
+    def along(self, law: tuple[float, float], n: Floats) -> Floats:
+        """level + slope·(1/√n − 1/√n₀), at least 0."""
+        level, slope = law
+        return np.maximum(level + slope * (1.0 / np.sqrt(n) - 1.0 / np.sqrt(self.n[-1])), 0.0)
+
+    def _slope(self, values: Floats) -> float:
+        """In 1/√n, by least squares with weights n."""
         x, weights = 1.0 / np.sqrt(self.n), self.n / self.n.sum()
-        center, level = float(weights @ x), float(weights @ values)
-        spread = float(weights @ (x - center) ** 2)
-        slope = float(weights @ ((x - center) * (values - level))) / spread if spread > 0 else 0.0
-        # Through the whole pilot's own value half way: parts of it are noisier than their number
-        # says.
-        return np.maximum(level + max(slope, 0.0) * (1.0 / np.sqrt(n) - center), 0.0)
+        x = x - float(weights @ x)
+        spread = float(weights @ x**2)
+        return float(weights @ (x * values)) / spread if spread > 0 else 0.0
 
 
 def observe_pilot(X: Floats, labels: Floats, rng: np.random.Generator) -> Observed:
