@@ -78,17 +78,20 @@ def test_cells_agree_with_the_full_search(kappa: float, p: float) -> None:
 
 
 def test_forecast_of_a_known_curve() -> None:
-    """Mean forecast of five pilots at four times their labels, against the equations' truth."""
+    """Five pilots at four times their labels: far closer to the truth than no change at all."""
     d, n0 = 60, 120
-    true = best_state(4 * n0, Spectrum.isotropic(d), link=Logit(3.0))
-    found, inside = [], []
+    true = best_state(4 * n0, Spectrum.isotropic(d), link=Logit(3.0)).calibrated_log_loss
+    found, unchanged, inside = [], [], []
     for seed in range(5):
         X, y = drawn(n0, d, seed=seed)
         plan = plan_from_pilot(X, y.astype(float), [4 * n0], random_state=seed)
-        found.append(plan.log_loss[0])
+        found.append(plan.log_loss[0] - true)
+        unchanged.append(plan.pilot["log_loss"] - true)
         low, high = plan.intervals["log_loss"][0]
-        inside.append(low <= true.calibrated_log_loss <= high)
-    assert np.mean(found) == pytest.approx(true.calibrated_log_loss, abs=0.04)
+        inside.append(low <= true <= high)
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    assert abs(np.mean(found)) < 3.0 * error
+    assert np.mean(np.square(found)) < 0.5 * np.mean(np.square(unchanged))
     assert np.mean(inside) >= 0.6
 
 
