@@ -128,6 +128,11 @@ class AngularLogisticRegressionCV(AngularBase):
     distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
         are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
+    class_counts_ : (K,) array
+        Rows of each class, by weight where there are weights.
+    prevalence_ : Prevalence
+        Of a copy by :meth:`with_prevalence` or :meth:`with_prevalence_from` only: the shares of the
+        classes that it predicts for.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also

@@ -65,6 +65,13 @@ class Training:
         return self.classes[self.codes.astype(int)]
 
     @property
+    def class_counts(self) -> Floats:
+        """(K,) rows of each class; with weights their sums, scaled to (Σω)²/Σω² in all."""
+        codes, w = self.codes.astype(np.intp), self.weights
+        sums = np.bincount(codes, w, self.n_classes).astype(np.float64)
+        return sums * float(w.sum() / np.sum(w**2))
+
+    @property
     def on_device(self) -> bool:
         """Whether X is a tensor that stays where it is."""
         return on_device(self.X)
@@ -148,6 +155,7 @@ def validated(
         labels = encode(y, many_classes)
         training = _weighted(X, *labels, sample_weight, fit_params or {}, groups)
     codes, estimator.classes_ = training.codes, training.classes
+    estimator.class_counts_ = training.class_counts
     if codes.min() == codes.max():
         present = training.classes[int(codes[0])]
         raise ValueError(
@@ -158,7 +166,8 @@ def validated(
             f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
             "samples are needed to estimate an angle."
         )
-    for name in ("passes_", "observables_", "distance_to_optimum_", "scale_", "calibration_"):
+    left = ("passes_", "observables_", "distance_to_optimum_", "scale_", "calibration_")
+    for name in (*left, "prevalence_"):
         vars(estimator).pop(name, None)
     return training
 
