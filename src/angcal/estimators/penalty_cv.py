@@ -256,7 +256,7 @@ class AngularLogisticRegressionCV(AngularBase):
         if self.average == "penalties":
             doubt = curves.sampling_error("log_loss", observed)
             losses = with_doubt(curves.log_loss, doubt, is_sparse=is_sparse)
-            self.shares_ = penalty_shares(losses, len(training.codes))
+            self.shares_ = penalty_shares(losses, curves.independent_labels(index))
             intercepts = np.array([intercept for _, intercept in restored])
             self.average_ = self._averaged(fit, intercepts, observed, training, options)
 
