@@ -12,6 +12,7 @@ Examples
 --------
   angcal fit patients.csv --target relapse
   angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
+  angcal fit visits.csv --target relapse --groups patient
   angcal fit patients.csv --target relapse --json > verdict.json
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
@@ -46,10 +47,10 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
-        features, y, pool = terminal.read_tables(options)
+        features, y, pool, groups = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
         with terminal.threads(options.jobs):
-            fitted = fit_table(features, y, pool=pool)
+            fitted = fit_table(features, y, pool=pool, groups=groups)
         begin("saving")
         if options.out:
             _save(fitted, options)

@@ -66,10 +66,10 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
     with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
-        features, y, pool = terminal.read_tables(options)
+        features, y, pool, groups = terminal.read_tables(options)
     size, n_classes = features.shape[0] * features.shape[1], len(set(y.tolist()))
     repeats = options.repeats or repeats_for(size, n_classes)
-    with terminal.stages(2 + repeats * fold_count(y)) as begin:
+    with terminal.stages(2 + repeats * fold_count(y, groups)) as begin:
 
         def progress(done: int, total: int, what: str) -> None:
             if what == "fitting":
@@ -87,6 +87,7 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
             repeats=repeats,
             notes=plain_words(caught),
             progress=progress,
+            groups=groups,
         )
         begin("drawing")
         return found, page(found)

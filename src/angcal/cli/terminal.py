@@ -223,6 +223,12 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
         type=Path,
         help="table of cases without labels: more rows than columns sharpen the angle",
     )
+    parser.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="column that says which rows belong together, such as a patient's number: "
+        "probabilities are then for rows of new groups",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     parser.add_argument("--seed", type=seed, default=0, help=seed_help)
     parser.add_argument(
@@ -237,12 +243,15 @@ def _jobs(text: str) -> int:
     return number
 
 
-def read_tables(options: Namespace) -> tuple[Any, Any, Any]:
-    """(features, labels, pool or None) that the arguments name."""
-    from angcal.tables import read_table, split_target
+def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
+    """(features, labels, pool or None, groups or None) that the arguments name."""
+    from angcal.tables import read_table, split_groups, split_target
 
     features, y = split_target(read_table(options.data), options.target)
-    return features, y, None if options.pool is None else read_table(options.pool)
+    groups = None
+    if options.groups is not None:
+        features, groups = split_groups(features, options.groups)
+    return features, y, None if options.pool is None else read_table(options.pool), groups
 
 
 def threads(number: int | None) -> AbstractContextManager[Any]:

@@ -24,7 +24,7 @@ from angcal.observables import observe
 
 
 class AngularCalibratedClassifier(AngularBase, AroundModel):
-    r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − centre)/‖ŵ‖_Σ: one fit, no holdout.
+    r"""P(y=1|x) = E_Z σ(c·s + √(1−c²)·Z), s = (ŵᵀx − center)/‖ŵ‖_Σ: one fit, no holdout.
 
     The fitted score is blended with just as much Gaussian noise as the angle between fitted and
     true weights calls for. The angle is estimated from the fit's own observables. Three and more
@@ -54,19 +54,19 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         ``norm(w)`` = ‖w‖_Σ, so that a structured Σ need not be written out. An estimator is
         fitted on the pool.
     pool : (m, d) array, sparse matrix, dataframe, memory map or blocks of rows, default=None
-        Unlabelled rows from the same population, not the training rows. They give ‖ŵ‖_Σ and,
+        Unlabeled rows from the same population, not the training rows. They give ‖ŵ‖_Σ and,
         if m > d, Σ⁻¹. With a Pipeline as ``estimator`` the pool is raw, like X, and passes
         through the same fitted transformers. A pool that does not fit in memory is a
         ``np.memmap``, or comes in blocks: a list of arrays, any iterable that starts afresh, or a
         callable that returns an iterator of (k, d) blocks. A generator, used up after one pass,
         will do where Σ⁻¹ is not asked of the pool (``angle="loo"`` or a number).
     sign_holdout : (X, y), default=None
-        Labelled holdout rows for the paper's estimate of the angle's sign. By default the sign
+        Labeled holdout rows for the paper's estimate of the angle's sign. By default the sign
         comes from the training rows' leave-one-out scores and costs no labels.
     polish : bool, default=False
-        Finish the base model's optimisation before reading it.
+        Finish the base model's optimization before reading it.
     observables : {"auto", "exact", "randomised"}, default="auto"
-        Leverages from a factorised Hessian, or from sampled rows and products with X alone, which
+        Leverages from a factorized Hessian, or from sampled rows and products with X alone, which
         cost less than a fit at any size; "auto" samples where both sides of X are long.
         ``observables_.side`` says what was done, ``observables_.step_error`` how exactly.
     confidence : float, default=0.95
@@ -97,7 +97,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         leave-one-out log-losses that decided (``losses``). Temperature scaling or the base model's
         own probabilities take the place of the angular map where they clearly beat it.
     scale_ : ScoreScale
-        Centre and ‖ŵ‖_Σ of the score; for two classes only.
+        Center and ‖ŵ‖_Σ of the score; for two classes only.
     estimator_ : the fitted base model
     coef_, intercept_ : ŵ and b̂ as used, after polishing if asked for
         Of the shapes (1, d) and (1,); (K, d) and (K,) for K >= 3 classes.
@@ -235,7 +235,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         try:
             X, y = self.sign_holdout
         except (TypeError, ValueError) as error:
-            raise ValueError("sign_holdout must be a pair (X, y) of labelled rows.") from error
+            raise ValueError("sign_holdout must be a pair (X, y) of labeled rows.") from error
         y = np.asarray(y)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown) or len(y) != np.shape(X)[0]:

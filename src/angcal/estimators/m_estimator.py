@@ -30,7 +30,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
     penalty : Penalty or None, default=None
         None is ``Ridge(1/N)``, scikit-learn's ``C=1``.
     fit_intercept : bool, default=True
-        The intercept is never penalised.
+        The intercept is never penalized.
     tol : float, default=1e-8
         Largest KKT residual, relative to that of w = 0.
     max_iter : int, default=1000

@@ -106,7 +106,7 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
 
 
 def warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
-    """Warn where pool and X are typically centred or scaled differently: a missed transformer."""
+    """Warn where pool and X are typically centered or scaled differently: a missed transformer."""
     if pool is None:
         return
     # What the pass for the scores has found; X is surveyed in the same bounded blocks.

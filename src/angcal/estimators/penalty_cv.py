@@ -77,7 +77,7 @@ class AngularLogisticRegressionCV(AngularBase):
         fit has about one degree of freedom to where it has nearly all it can have. Where the best
         of a sequence is its first or last, a `PenaltyWarning` says so.
     fit_intercept : bool, default=True
-        The intercept is never penalised.
+        The intercept is never penalized.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the fits, as in scikit-learn. Probabilities follow the labels' own
         frequencies all the same.
@@ -88,12 +88,12 @@ class AngularLogisticRegressionCV(AngularBase):
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features.
     pool : (m, d) array, sparse matrix, dataframe, memory map or blocks of rows, default=None
-        Unlabelled rows from the same population.
+        Unlabeled rows from the same population.
     observables : {"auto", "exact", "randomised"}, default="auto"
-        Leverages from factorised Hessians, or from sampled rows; "auto" samples where that is
+        Leverages from factorized Hessians, or from sampled rows; "auto" samples where that is
         faster.
     scoring : {"log_loss", "brier_score"}, default="log_loss"
-        What C minimises, of the calibrated leave-one-out probabilities. Of equal ones the strongest
+        What C minimizes, of the calibrated leave-one-out probabilities. Of equal ones the strongest
         penalty is taken. Where leverages are sampled, a multiple of what that does to a loss,
         ``path_.sampling_error``, is added to it first. There is no one-standard-error rule: it
         cost held-out log-loss wherever it was tried.
@@ -261,7 +261,7 @@ class AngularLogisticRegressionCV(AngularBase):
         if self.average == "penalties":
             doubt = curves.sampling_error("log_loss", observed)
             losses = with_doubt(curves.log_loss, doubt, is_sparse=is_sparse)
-            self.shares_ = penalty_shares(losses, len(training.codes))
+            self.shares_ = penalty_shares(losses, curves.independent_labels(index))
             intercepts = np.array([intercept for _, intercept in restored])
             self.average_ = self._averaged(fit, intercepts, observed, training, options)
 
@@ -373,13 +373,13 @@ class AngularLogisticRegressionCV(AngularBase):
             hessian_method=self.observables,
         )
         if self.distance_to_optimum_ > LARGEST_DISTANCE and coef.ndim == 1:
-            # Where products in single precision do not get there, factorisations do.
+            # Where products in single precision do not get there, factorizations do.
             fit = polished(fit)
             self.distance_to_optimum_ = fit.distance_to_optimum
             self.observables_ = observe(fit, observed.groups)
         else:
             found = moved_to(observed, design, solution)
-            # Without the intercept for rows as given, not for centred ones.
+            # Without the intercept for rows as given, not for centered ones.
             self.observables_ = replace(found, linear_scores=found.scores - intercept)
         self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
         return fit

@@ -200,10 +200,19 @@ def judged(P: Floats, codes: Codes) -> tuple[Any, Floats]:
     return P.argmax(axis=1) == codes, P.max(axis=1)
 
 
-def mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
-    """Σ ω_i v_i/W and √(Σ ω_i²(v_i − mean)²)/W: a weighted mean and its standard error."""
+def mean_and_error(
+    values: Floats, weights: Floats, groups: np.ndarray | None = None
+) -> tuple[float, float]:
+    """Σ ω_i v_i/W and √(Σ ω_i²(v_i − mean)²)/W: a weighted mean and its standard error.
+
+    With a group number for each row, deviations are summed over each group before they are
+    squared: rows of a group are not independent.
+    """
     mean = float(np.average(values, weights=weights))
-    return mean, float(np.sqrt(np.sum((weights * (values - mean)) ** 2)) / weights.sum())
+    deviations = weights * (values - mean)
+    if groups is not None:
+        deviations = np.bincount(groups, deviations).astype(np.float64)
+    return mean, float(np.sqrt(np.sum(deviations**2)) / weights.sum())
 
 
 # --- Decomposition ---------------------------------------------------------------------------

@@ -57,6 +57,8 @@ class LeaveOneOut:
     slope, slope_error : float
         Factor that makes the plain log-odds likeliest, and its standard error: 1 where the plain
         model is as sure as it should be, below 1 where it is overconfident.
+    groups : (n,) int array or None
+        Rows that belong together, whose losses are not independent.
     """
 
     codes: Any
@@ -64,6 +66,7 @@ class LeaveOneOut:
     calibrated: Floats
     slope: float
     slope_error: float
+    groups: np.ndarray | None = None
 
     @property
     def two(self) -> bool:
@@ -86,14 +89,14 @@ class LeaveOneOut:
         """Whether calibrated probabilities clearly do better than the shares of the classes."""
         shares = np.bincount(self.codes) / len(self.codes)
         gains = -np.log(shares[self.codes]) - row_losses(self.calibrated, self.codes)
-        gain, error = mean_and_error(gains, np.ones(len(gains)))
+        gain, error = mean_and_error(gains, np.ones(len(gains)), self.groups)
         return gain > CLEAR * error
 
     @property
     def gain(self) -> tuple[float, float]:
         """Mean over rows of plain less calibrated log-loss, and the standard error of that mean."""
         plain, calibrated = (row_losses(p, self.codes) for p in (self.plain, self.calibrated))
-        return mean_and_error(plain - calibrated, np.ones(len(plain)))
+        return mean_and_error(plain - calibrated, np.ones(len(plain)), self.groups)
 
 
 def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
@@ -113,7 +116,9 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
         slope, error = max(line.slope, 0.0), line.slope_error
     else:
         slope, error = softmax_slope(np.log(np.maximum(plain, PROBABILITY_FLOOR)), codes)
-    return LeaveOneOut(codes, plain, model.loo_proba_, slope, error)
+    together = model.observables_.groups
+    groups = None if together is None else together.codes
+    return LeaveOneOut(codes, plain, model.loo_proba_, slope, error, groups)
 
 
 def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:

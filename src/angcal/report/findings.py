@@ -86,29 +86,11 @@ def examine(
     repeats: int | None = None,
     notes: Sequence[str] = (),
     progress: Progress | None = None,
+    groups: Any = None,
 ) -> Findings:
-    """Fit, diagnose and compare.
+    """Fit, diagnose and compare; the parameters are those of `make_report`.
 
-    Parameters
-    ----------
-    features : DataFrame
-        One row per case; numbers and categories.
-    y : (n,) array or Series
-        Classes.
-    pool : DataFrame, optional
-        Rows without labels, with the columns of `features`.
-    title : str, optional
-        Heading of the page.
-    seed : int
-        Of the folds and the bootstrap; the same seed gives the same page.
-    target : str
-        What `y` is called.
-    repeats : int, optional
-        Repetitions of the cross-validation; by default fewer for larger tables.
-    notes : sequence of str
-        Sentences about the table itself that go with the warnings.
-    progress : callable, optional
-        Called as ``progress(done, total, what)`` while the page is made.
+    `notes` are sentences about the table itself that go with the warnings.
     """
     labels, classes, codes = _encoded(y, len(features), target)
     n_classes = len(classes)
@@ -116,7 +98,7 @@ def examine(
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
     tell = progress or (lambda done, total, what: None)
     tell(0, 1, "fitting")
-    fitted, complaints, refusal = _fit(features, labels, pool, n_classes)
+    fitted, complaints, refusal = _fit(features, labels, pool, groups, n_classes)
     model = None if fitted is None else fitted.classifier
     comparison = compare(
         features,
@@ -127,6 +109,7 @@ def examine(
         seed=seed,
         repeats=repeats or repeats_for(features.shape[0] * features.shape[1], n_classes),
         progress=lambda done, total: tell(done, total, "cross-validating"),
+        groups=groups,
     )
     n_pool, names = 0 if pool is None else len(pool), tuple(str(name) for name in classes)
     figures = None if fitted is None else leave_one_out_figures(model, codes)
@@ -172,13 +155,14 @@ def _encoded(y: Any, n_rows: int, target: str) -> tuple[Any, Any, Any]:
 
 
 def _fit(
-    features: Any, labels: Any, pool: Any, n_classes: int
+    features: Any, labels: Any, pool: Any, groups: Any, n_classes: int
 ) -> tuple[FittedTable | None, tuple[str, ...], str]:
     """(fit on all rows, its warnings, why there is none); two classes must have one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            fitted, refusal = fit_table(features, labels, pool=pool, Cs=PENALTIES), ""
+            fitted = fit_table(features, labels, pool=pool, Cs=PENALTIES, groups=groups)
+            refusal = ""
         except ValueError as error:
             if n_classes == 2 or isinstance(error, TableError):
                 raise

@@ -39,8 +39,24 @@ def make_report(features: Any, y: Any, **options: Any) -> str:
 
     Parameters
     ----------
-    features, y, **options
-        As in `examine`: ``pool``, ``title``, ``seed``, ``target``, ``repeats``, ``progress``.
+    features : DataFrame
+        One row per case; numbers and categories.
+    y : (n,) array or Series
+        Classes.
+    pool : DataFrame, optional
+        Rows without labels, with the columns of `features`.
+    title : str, optional
+        Heading of the page.
+    seed : int
+        Of the folds and the bootstrap; the same seed gives the same page.
+    target : str
+        What `y` is called.
+    repeats : int, optional
+        Repetitions of the cross-validation; by default fewer for larger tables.
+    progress : callable, optional
+        Called as ``progress(done, total, what)`` while the page is made.
+    groups : (n,) array of int, optional
+        Which rows belong together, such as those of one patient.
 
     Returns
     -------

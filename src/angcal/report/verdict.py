@@ -74,6 +74,8 @@ class Verdict:
         See `LeaveOneOut`.
     pool_rows : int
         Rows without labels.
+    groups : int
+        Groups of rows that were left out whole; 0 where each row was left out alone.
     plain_at_its_best : OwnPenalty
     example : (float, float) or None
         A plain probability, of three and more classes that of the likeliest, and the calibrated
@@ -98,6 +100,7 @@ class Verdict:
     slope: float
     slope_error: float
     pool_rows: int
+    groups: int
     plain_at_its_best: OwnPenalty
     example: tuple[float, float] | None = None
     angle: AngleFound | None = None
@@ -169,6 +172,7 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
         slope=figures.slope,
         slope_error=figures.slope_error,
         pool_rows=pool_rows,
+        groups=0 if figures.groups is None else int(figures.groups.max()) + 1,
         plain_at_its_best=_own_penalty(model.path_),
         example=_example(model, figures),
         angle=angle,
@@ -295,7 +299,13 @@ def _about_rows(verdict: Verdict) -> str:
     named = first_few(shares, MOST_CLASSES_NAMED)
     columns = "1 column" if verdict.columns == 1 else f"{verdict.columns} columns"
     pool = f" {verdict.pool_rows} rows without labels help." if verdict.pool_rows else ""
-    return f"{verdict.rows} rows, {columns} after preparation; classes {named}.{pool}"
+    groups = (
+        f" Each of the {verdict.groups} groups of rows was left out whole, so that all figures are "
+        "for rows of new groups."
+        if verdict.groups
+        else ""
+    )
+    return f"{verdict.rows} rows, {columns} after preparation; classes {named}.{pool}{groups}"
 
 
 def _confidence(verdict: Verdict) -> str:

@@ -53,6 +53,38 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     return features, np.array([str(label) for label in y]) if y.dtype.kind == "f" else y
 
 
+def split_groups(features: Any, column: str) -> tuple[Any, np.ndarray]:
+    """Features without the column that says which rows belong together, and a number for each row.
+
+    Rows without an entry are groups of their own, with a warning.
+
+    Parameters
+    ----------
+    features : pandas.DataFrame
+    column : str
+        Its name.
+    """
+    _check_name(features, column)
+    names = features[column]
+    missing = names.isna().to_numpy(dtype=bool)
+    groups = np.unique(names[~missing].astype(str), return_inverse=True)[1]
+    numbers = np.empty(len(names), dtype=np.intp)
+    numbers[~missing] = groups
+    numbers[missing] = groups.max(initial=-1) + 1 + np.arange(int(missing.sum()))
+    if missing.any():
+        warn(
+            f"{int(missing.sum())} of {len(names)} rows have no {column!r} and were taken for "
+            "groups of their own.",
+            TableWarning,
+        )
+    if len(np.unique(numbers)) < 2:
+        raise TableError(
+            f"the groups {column!r} are {str(names.iloc[0])!r} in every row, so that nothing is "
+            "left without it; name another column."
+        )
+    return features.drop(columns=column), numbers
+
+
 def _check_name(frame: Any, target: str) -> None:
     names = list(frame.columns)
     if target in names:
