@@ -175,12 +175,16 @@ def test_error_is_the_inverse_curvature_of_the_likelihood():
     p = rng.dirichlet([0.4, 0.5, 0.6], size=800)
     counts = np.array([100.0, 150.0, 250.0])
     found = estimated_prevalence(p, counts)
-    ratios, h = p * counts.sum() / counts, 1e-4
+    trained = counts / counts.sum()
+    ratios, h = p / trained, 1e-4
 
     def value(a, b):
-        return np.log(ratios @ [a, b, 1 - a - b]).sum()
+        shares = np.array([a, b, 1 - a - b])
+        return np.log(ratios @ shares).sum() + trained @ np.log(shares)
 
     a, b, _ = found.shares
+    assert abs(value(a + h, b) - value(a - h, b)) / (2 * h) < 1e-2
+    assert abs(value(a, b + h) - value(a, b - h)) / (2 * h) < 1e-2
     aa = (value(a + h, b) - 2 * value(a, b) + value(a - h, b)) / h**2
     bb = (value(a, b + h) - 2 * value(a, b) + value(a, b - h)) / h**2
     ab = (value(a + h, b + h) - value(a + h, b - h) - value(a - h, b + h) + value(a - h, b - h)) / (
@@ -190,7 +194,8 @@ def test_error_is_the_inverse_curvature_of_the_likelihood():
     last = covariance.sum()
     expected = np.sqrt([covariance[0, 0], covariance[1, 1], last])
     np.testing.assert_allclose(found.standard_error, expected, rtol=1e-4)
-    statistic = 2 * value(a, b) / (1 + 800 / 500)
+    likeliest = likeliest_shares(ratios, trained)
+    statistic = 2 * np.log(ratios @ likeliest).sum() / (1 + 800 / 500)
     assert found.p_value == pytest.approx(stats.chi2.sf(statistic, 2), rel=1e-6)
     assert (found.n_rows, found.source) == (800, "estimated")
 
@@ -198,14 +203,17 @@ def test_error_is_the_inverse_curvature_of_the_likelihood():
 def test_a_model_that_is_sure_counts():
     p = np.repeat([[1.0, 0.0], [0.0, 1.0]], [30, 70], axis=0)
     found = estimated_prevalence(p, np.array([500.0, 500.0]))
-    np.testing.assert_allclose(found.shares, [0.3, 0.7], atol=1e-9)
-    np.testing.assert_allclose(found.standard_error, np.sqrt(0.3 * 0.7 / 100), rtol=1e-6)
+    # With the one row of the training population, half of each class.
+    shares = np.array([30.5, 70.5]) / 101
+    np.testing.assert_allclose(found.shares, shares, atol=1e-9)
+    np.testing.assert_allclose(found.standard_error, np.sqrt(shares.prod() / 101), rtol=1e-6)
 
 
 def test_a_class_that_is_not_there_is_not_ruled_out():
     p = np.tile([0.999, 0.001], (50, 1)) + np.linspace(0, 1e-4, 50)[:, None] * [-1, 1]
     found = estimated_prevalence(p, np.array([500.0, 500.0]))
-    assert 0 < found.shares[1] <= 0.5 / 51 * 1.01
+    # Fifty rows that are sure, and half a row of the other class.
+    assert found.shares[1] == pytest.approx(0.5 / 51, rel=0.01)
     assert found.p_value < 1e-6
 
 

@@ -145,7 +145,9 @@ def estimated_prevalence(probabilities: Floats, counts: Floats) -> Prevalence:
     r"""The likeliest shares of rows without labels, their error, and a test of a shift.
 
     With r_ik = p_k(x_i)/π_k, which is P(x_i | k) up to a factor of the row, the rows have the
-    log-likelihood ℓ(θ) = Σ_i log Σ_k θ_k r_ik, and ℓ(π) = 0. Under no shift 2ℓ(θ̂) would be χ² with
+    log-likelihood ℓ(θ) = Σ_i log Σ_k θ_k r_ik, and ℓ(π) = 0. The shares maximize ℓ(θ) + Σ_k π_k log
+    θ_k, as if one row of the training population, with its label, were among them: a share of 0
+    would rule a class out for good, which n rows cannot. Under no shift 2ℓ(θ̂) would be χ² with
     K − 1 degrees of freedom if the model were known. It was fitted so that its mean probability
     is π on N rows of the same kind as these n, whose own chance multiplies the variance of θ̂ − π
     by 1 + n/N; so 2ℓ(θ̂)/(1 + n/N) is compared.
@@ -175,22 +177,20 @@ def estimated_prevalence(probabilities: Floats, counts: Floats) -> Prevalence:
         )
     trained = counts / counts.sum()
     ratios = probabilities / trained
-    shares = likeliest_shares(ratios, trained)
-    gain = 2.0 * float(np.log(ratios @ shares).sum())
-    p_value = float(chi2.sf(max(gain, 0.0) / (1.0 + n / counts.sum()), K - 1))
-    # A share of 0 would rule a class out for good, which n rows cannot.
-    kept = np.maximum(shares, trained / (n + 1.0))
-    error = _standard_errors(ratios, shares)
-    return Prevalence(kept / kept.sum(), trained, error, p_value, n, "estimated")
+    gain = float(np.log(ratios @ likeliest_shares(ratios, trained)).sum())
+    p_value = float(chi2.sf(max(2.0 * gain, 0.0) / (1.0 + n / counts.sum()), K - 1))
+    shares = likeliest_shares(ratios, trained, labelled=trained)
+    error = _standard_errors(ratios, shares, trained)
+    return Prevalence(shares, trained, error, p_value, n, "estimated")
 
 
-def likeliest_shares(ratios: Floats, start: Floats) -> Floats:
-    """θ of the largest Σ_i log Σ_k θ_k r_ik on the simplex, by EM with longer steps.
+def likeliest_shares(ratios: Floats, start: Floats, labelled: Floats | float = 0.0) -> Floats:
+    """θ of the largest Σ_i log Σ_k θ_k r_ik + Σ_k a_k log θ_k on the simplex, by EM.
 
-    EM multiplies θ_k by g_k = (1/n) Σ_i r_ik/m_i, m_i = Σ_k θ_k r_ik. The objective is concave
-    and no more than n·(max_k g_k − 1) below its maximum; the iteration ends where that is 1e-8,
-    10⁻⁴ of a standard error. Two steps of EM are continued as far as they point in one direction
-    (Varadhan and Roland's SQUAREM), unless the likelihood falls.
+    EM multiplies θ_k by g_k = (Σ_i r_ik/m_i + a_k/θ_k)/N, m_i = Σ_k θ_k r_ik, N = n + Σ_k a_k. The
+    objective is concave and no more than N·(max_k g_k − 1) below its maximum; the iteration
+    ends where that is 1e-8, 10⁻⁴ of a standard error. Two steps of EM are continued as far as they
+    point in one direction (Varadhan and Roland's SQUAREM), unless the likelihood falls.
 
     Parameters
     ----------
@@ -198,20 +198,26 @@ def likeliest_shares(ratios: Floats, start: Floats) -> Floats:
         r.
     start : (K,) array
         Positive shares.
+    labelled : (K,) array, default=0
+        a, rows whose class is known.
 
     Examples
     --------
     >>> likeliest_shares(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 2.0]]), np.full(2, 0.5)).round(6)
     array([0.333333, 0.666667])
     """
-    n, shares = len(ratios), start
+    known = np.broadcast_to(np.asarray(labelled, dtype=np.float64), start.shape)
+    total, shares = len(ratios) + float(known.sum()), start
 
     def gains(shares: Floats) -> Floats:
-        return np.asarray(ratios.T @ (1.0 / (ratios @ shares))) / n
+        return np.asarray(ratios.T @ (1.0 / (ratios @ shares)) + known / shares) / total
+
+    def value(shares: Floats) -> float:
+        return float(np.log(ratios @ shares).sum() + known @ np.log(shares))
 
     for _ in range(10_000):
         gain = gains(shares)
-        if n * (gain.max() - 1.0) < 1e-8:
+        if total * (gain.max() - 1.0) < 1e-8:
             break
         first = shares * gain
         second = first * gains(first)
@@ -220,16 +226,18 @@ def likeliest_shares(ratios: Floats, start: Floats) -> Floats:
         # Never to zero, from where EM does not return.
         far = np.maximum(shares + 2.0 * length * step + length**2 * bend, 1e-3 * second)
         far /= far.sum()
-        better = np.log(ratios @ far).sum() >= np.log(ratios @ second).sum()
-        shares = far if better else second
+        shares = far if value(far) >= value(second) else second
     return shares / shares.sum()
 
 
-def _standard_errors(ratios: Floats, shares: Floats) -> Floats:
-    """√diag of A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A_kl = Σ_i r_ik r_il/m_i²: the simplex's own inverse."""
+def _standard_errors(ratios: Floats, shares: Floats, labelled: Floats) -> Floats:
+    """√diag of A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A_kl = Σ_i r_ik r_il/m_i² + 1{k = l}a_k/θ_k².
+
+    A is the curvature of the objective of `likeliest_shares`, inverted within the simplex.
+    """
     relative = ratios / (ratios @ shares)[:, None]
     try:
-        inverse = np.linalg.inv(relative.T @ relative)
+        inverse = np.linalg.inv(relative.T @ relative + np.diag(labelled / shares**2))
     except np.linalg.LinAlgError:  # two classes that the model never separates
         return np.full(len(shares), np.inf)
     along = inverse.sum(axis=1)
