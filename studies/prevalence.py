@@ -11,6 +11,7 @@ minutes of one core.
 from __future__ import annotations
 
 import argparse
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq, root
@@ -27,7 +28,7 @@ from studies.engine.tables import markdown, mean_and_error, with_error, with_min
 from studies.groups import Row, run
 
 FOLDER = RESULTS / "prevalence"
-SCALE, TARGET_ROWS, TARGETS, DRAWS = 2.0, 2000, 10, 20
+SCALE, TARGET_ROWS, TARGETS, DRAWS = 2.0, 2000, 10, 12
 WAYS = ("as trained", "given", "estimated", "recalibrated", "refitted")
 COLUMNS = (
     *("n", "d", "trained", "target", "draw", *WAYS),
@@ -55,6 +56,7 @@ def designs() -> list[tuple[object, ...]]:
     ]
 
 
+@cache
 def offsets_for(shares: tuple[float, ...]) -> Floats:
     """Offsets of the true model's log-odds, so that its classes have these shares."""
     z = np.random.default_rng(0).normal(size=(100_000, len(shares)))
