@@ -22,6 +22,7 @@ from angcal.estimators.base_model import (
     takes_many_classes,
     takes_raw_rows,
 )
+from angcal.estimators.far import far_intercept, fit_far
 from angcal.estimators.options import (
     check_options,
     clone_sharing,
@@ -127,7 +128,8 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         standard deviation; NaN where all weights are zero, and for tensors, whose solver warns
         if it misses the model's ``tol``.
     passes_ : int
-        Products with X that a fit on a device took; for tensors only.
+        Products with X that a fit on a device took, or passes over rows that come in blocks; for
+        these only.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also
@@ -185,8 +187,11 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
-            Training rows.
+        X : (n, d) array, sparse matrix, dataframe, tensor, memory map or blocks of rows
+            Training rows. What does not fit in memory is a ``np.memmap``, a list of (k, d) blocks
+            or a callable that returns an iterator of them, the same each time. Such rows are never
+            held whole; they take LogisticRegression with its ridge penalty, which is fitted by
+            Newton's method, or a model that was trained elsewhere.
         y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
@@ -214,7 +219,14 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
             raw_rows=takes_raw_rows(model),
             many_classes=self._takes_many_classes(),
             fit_params=fit_params_for(self, fit_params),
+            far_intercept=far_intercept(model),
         )
+        return self._fit_training(model, training, pool)
+
+    def _fit_training(
+        self, model: Any, training: Training, pool: Any
+    ) -> AngularCalibratedClassifier:
+        """All steps, from rows that have been checked."""
         self.classes_ = training.classes
         refuse_options(self, training, pool)
         if training.on_device and training.n_classes > 2:
@@ -235,6 +247,11 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
             self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
             self.distance_to_optimum_ = np.nan
             return training.X, [fit_on_device(model, training, rows, solution)]
+        if training.is_far:
+            self.estimator_, fits, self.distance_to_optimum_ = fit_far(
+                model, training, self.observables, **self._far_options()
+            )
+            return training.X, fits
         self.estimator_ = fit_base(model, training)
         transformer, _ = unwrap(self.estimator_)
         as_given = transformer is None and not takes_raw_rows(model)
@@ -243,6 +260,10 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
             self.estimator_, rows, training, method=self.observables, polish=self.polish
         )
         return rows, fits
+
+    def _far_options(self) -> dict[str, Any]:
+        """What a fit to far rows is to be given besides."""
+        return {}
 
     def _calibrate(
         self, fit: LinearFit, rows: Matrix, training: Training, pool: Any
@@ -263,9 +284,7 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         warn_if_unlike(opened, rows)
         if not training.on_device:
             self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
-            forget(self, "passes_")
-        else:
-            self.passes_ = fit.rows.passes
+        self._set_passes(training, fit)
         self.angle_, self.link_, self.scale_ = result.angle, result.link, result.scale
         self.curve_, self._left_out = result.curve, result.left_out
         forget(self, "calibration_")
@@ -282,13 +301,19 @@ class AngularCalibratedClassifier(LeaveOneOutMixin, CalibratedPrediction):
         """(C), (D) Angles, link and map of several scores."""
         scores = class_scores(fits, observed)
         self.coef_, self.intercept_ = scores.coef, scores.intercept
-        forget(self, "passes_")
+        self._set_passes(training, fits[0])
         opened = open_like(self, pool, rows, self._rows_like_X)
         codes = training.codes.astype(np.intp)
         options = (training.weights, self.covariance, opened, self.confidence)
         angles = asked_angles(self.angle, fits, observed, codes, *options)
         warn_if_unlike(opened, rows)
         return self._calibrate_scores(scores, training.codes, training.weights, angles)
+
+    def _set_passes(self, training: Training, fit: LinearFit) -> None:
+        if training.on_device or training.is_far:
+            self.passes_ = fit.rows.passes
+        else:
+            forget(self, "passes_")
 
     def _calibrate_scores(
         self,

@@ -17,7 +17,8 @@ from angcal.estimators.training import Training
 from angcal.links import Link, Logit, as_link
 from angcal.links.multiclass import SeveralLink, Softmax
 from angcal.notices import PoolWarning, warn
-from angcal.pools import Pool, open_pool
+from angcal.pools import Pool, open_pool, row_moments
+from angcal.rows import Rows
 
 SHARED_PARAMETERS = ("pool", "covariance")
 OBSERVABLES = ("auto", "exact", "randomised")
@@ -104,6 +105,13 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             raise ValueError(
                 f"polish=True is for two classes, and y has {K}; lower the model's tol instead."
             )
+    if training.is_far:
+        for name, value in {"polish": True, "average": "folds"}.items():
+            if getattr(estimator, name, None) == value:
+                raise ValueError(
+                    f"{name}={value!r} needs rows in memory, and X comes in blocks; leave its "
+                    "default."
+                )
     if training.on_device:
         _refuse(given, "is not taken with tensors; leave it None, or pass NumPy arrays.")
         impossible = {"observables": "exact", "angle": "observable", "polish": True}
@@ -180,7 +188,7 @@ def warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
     if pool is None:
         return
     # What the pass for the scores has found; X is surveyed in the same bounded blocks.
-    rows = open_pool(X, X.shape[1]).columns
+    rows = row_moments(X) if isinstance(X, Rows) else open_pool(X, X.shape[1]).columns
     pool_mean, pool_sd = pool.columns.mean, pool.columns.deviation
     mean, sd = rows.mean, rows.deviation
     moving = (sd > 0) & (pool_sd > 0)

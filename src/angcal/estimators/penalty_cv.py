@@ -145,6 +145,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
         are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
+    passes_ : int
+        Passes over rows that come in blocks; for these only.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also
@@ -205,8 +207,8 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix or dataframe
-            Training rows.
+        X : (n, d) array, sparse matrix, dataframe, memory map or blocks of rows
+            Training rows; see :meth:`AngularCalibratedClassifier.fit`.
         y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
@@ -227,7 +229,19 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         check_options(self)
         self._check_path_options()
         many = is_for_many_classes(self.link)
-        training = validated(self, X, y, sample_weight, raw_rows=False, many_classes=many)
+        training = validated(
+            self,
+            X,
+            y,
+            sample_weight,
+            raw_rows=False,
+            many_classes=many,
+            far_intercept=bool(self.fit_intercept),
+        )
+        return self._fit_training(training, pool)
+
+    def _fit_training(self, training: Training, pool: Any) -> AngularLogisticRegressionCV:
+        """All steps, from rows that have been checked."""
         self.classes_, rows = training.classes, training.X
         refuse_options(self, training, None)
         link, known = resolved_link(self.link)
@@ -253,6 +267,9 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
                 codes, weights = training.codes, training.weights
                 self.average_ = fit_without_folds(alike, rows, codes, weights, opened)
         warn_if_unlike(opened, rows)
+        forget(self, "passes_")
+        if training.is_far:
+            self.passes_ = rows.passes
         return self
 
     def _fit_path(self, X: Matrix, training: Training, options: Options) -> None:

@@ -23,6 +23,7 @@ from angcal.estimators.base_model import (
     takes_many_classes,
     takes_raw_rows,
 )
+from angcal.estimators.far import far_intercept, fit_far
 from angcal.estimators.options import check_observables, forget
 from angcal.estimators.prediction import CalibratedPrediction
 from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
@@ -105,7 +106,7 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix or dataframe
+        X : (n, d) array, sparse matrix, dataframe, memory map or blocks of rows
             Training rows.
         y : (n,) array of two or more classes
             Their labels.
@@ -130,6 +131,7 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
             raw_rows=takes_raw_rows(model),
             many_classes=takes_many_classes(model),
             fit_params=fit_params_for(self, fit_params),
+            far_intercept=far_intercept(model) if self.scores == "loo" else None,
         )
         if self.polish and training.n_classes > 2:
             raise ValueError(
@@ -143,11 +145,17 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
 
     def _fit_on_left_out(self, training: Training) -> ScoreCalibratedClassifier:
         """One fit of all rows, and the map fitted on its leave-one-out scores."""
-        self.estimator_ = fit_base(self._model(), training)
-        rows = self._rows(training.X)
-        fits, self.distance_to_optimum_ = read_base(
-            self.estimator_, rows, training, method=self.observables, polish=self.polish
-        )
+        if training.is_far:
+            rows = training.X
+            self.estimator_, fits, self.distance_to_optimum_ = fit_far(
+                self._model(), training, self.observables
+            )
+        else:
+            self.estimator_ = fit_base(self._model(), training)
+            rows = self._rows(training.X)
+            fits, self.distance_to_optimum_ = read_base(
+                self.estimator_, rows, training, method=self.observables, polish=self.polish
+            )
         observed = [observe(fit) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         warn_about_repeats(rows, training.codes, observed)

@@ -12,10 +12,12 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
+from angcal.rows import FarRows, Rows, as_rows
 
 SMALLEST_SAMPLE = 5
 # Copies of rows bias leave-one-out scores where they are common, and their steps a good part of the
@@ -38,7 +40,7 @@ class Training:
 
     Attributes
     ----------
-    X : array, sparse matrix, dataframe or tensor
+    X : array, sparse matrix, dataframe, tensor or FarRows
         As the base model takes them.
     classes : (K,) array
     codes : (n,) array of float
@@ -73,6 +75,11 @@ class Training:
         """Whether X is a tensor that stays where it is."""
         return on_device(self.X)
 
+    @property
+    def is_far(self) -> bool:
+        """Whether every pass reads the rows anew."""
+        return isinstance(self.X, FarRows)
+
     def part(self, rows: np.ndarray) -> Training:
         """The rows of these numbers, with what of the fit parameters belongs to them."""
         return replace(
@@ -99,6 +106,7 @@ def validated(
     raw_rows: bool,
     many_classes: bool,
     fit_params: dict[str, Any] | None = None,
+    far_intercept: bool | None = None,
 ) -> Training:
     """Check what a fit was given, and set the estimator's ``n_features_in_`` and names.
 
@@ -113,6 +121,8 @@ def validated(
         Whether three and more classes are welcome.
     fit_params : dict, optional
         For the base model's ``fit``.
+    far_intercept : bool, optional
+        Whether there is an intercept, where rows may come in blocks; None where they may not.
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
         refuse_dask(values, name)
@@ -124,6 +134,9 @@ def validated(
                 "parameters; leave it out, or pass NumPy arrays."
             )
         return _validated_tensor(estimator, X, y, sample_weight, encode)
+    far = far_rows(X, far_intercept)
+    if far is not None:
+        return far_training(estimator, far, y, sample_weight, encode)
     if raw_rows:
         # Whatever the pipeline's first step accepts is welcome here too.
         validate_data(estimator, X, y, skip_check_array=True)
@@ -145,6 +158,49 @@ def validated(
             classes, codes = classes[present.astype(int)], places.astype(np.float64)
             training = replace(training, classes=classes, codes=codes)
     return _enough(training)
+
+
+def far_rows(X: Any, intercept: bool | None) -> FarRows | None:
+    """X as rows that are read block by block: a large memory map, blocks, or a callable."""
+    if isinstance(X, FarRows):
+        return X
+    blocks = isinstance(X, list | tuple) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
+    if callable(X) or blocks:
+        if intercept is None:
+            raise TypeError(
+                "X comes in blocks, which takes LogisticRegression with its ridge penalty, a "
+                "FrozenEstimator or a LinearHead, and no pipeline; pass one array for others."
+            )
+        rows = as_rows(X, intercept)
+        assert isinstance(rows, FarRows)
+        return rows
+    large = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes >= plan.MAPPED_BYTES
+    if intercept is None or not large:
+        return None
+    return as_rows(X, intercept)  # type: ignore[return-value]
+
+
+def far_training(
+    estimator: Any,
+    rows: FarRows,
+    y: Any,
+    sample_weight: Any,
+    encode: Callable[[Any], Any] | None = None,
+) -> Training:
+    """Labels and weights in memory, one for each of the rows that are not."""
+    classes, codes = (encode or encode_several)(column_or_1d(np.asarray(y), warn=True))
+    if len(codes) != rows.shape[0]:
+        raise ValueError(f"X has {rows.shape[0]} rows and y {len(codes)} labels; give one each.")
+    weights = np.ones(len(codes))
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
+            raise ValueError(
+                "sample_weight must be finite and positive, one per row of X, where rows come in "
+                "blocks; drop rows of weight 0."
+            )
+    estimator.n_features_in_ = rows.shape[1]
+    return _enough(Training(rows, classes, codes, weights, sample_weight is not None))
 
 
 def _validated_tensor(
@@ -244,7 +300,11 @@ def has_copies(X: Matrix, codes: Floats) -> np.ndarray:
     >>> has_copies(np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 1.0]]), np.array([0.0, 1.0, 0.0]))
     array([ True, False,  True])
     """
-    marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
+    directions = np.random.default_rng(0).normal(size=(X.shape[1], 3))
+    if isinstance(X, Rows):
+        marks = X.forward(np.vstack([directions, np.zeros((int(X.intercept), 3))]))
+    else:
+        marks = product(X, directions)
     spread = marks.std(axis=0)
     if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
         return np.zeros(len(marks), dtype=bool)  # rows that are all alike say nothing at all

@@ -17,9 +17,10 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.choice import factorize
+from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
 from angcal.leverages.steps import remaining_curvature
-from angcal.rows import DenseRows, Rows, SparseRows
+from angcal.rows import DenseRows, FarRows, Rows, SparseRows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
@@ -77,6 +78,13 @@ def many_leverages(
     with_coupling : bool, default=True
     """
     (n, k), m = rows.shape, len(strengths)
+    if isinstance(rows, FarRows) and (
+        method in ("exact", "single")
+        or (method == "auto" and plan.takes_matrices(k, rows.streamed))
+    ):
+        size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
+        parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
+        return _joined([_far(rows, *part, with_coupling) for part in parts])
     quick = n * k * k <= plan.BATCH_PRODUCTS and method != "randomised"
     if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
@@ -126,6 +134,14 @@ def _exact(rows: Rows, D: Floats, strengths: Floats, with_coupling: bool) -> Lev
             coupling = hessian.coupling(h[:, 0], remaining)[:, None]
         found.append(Leverages(h, coupling, hessian.side, np.zeros(1)))
     return _joined(found)
+
+
+def _far(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
+    """Matrices, leverages and couplings of all problems in a pass each."""
+    hessian = FarHessian(rows, D, list(strengths), with_coupling=with_coupling)
+    h = hessian.leverages()
+    coupling = hessian.coupling(h, remaining_curvature(h, D)) if with_coupling else None
+    return Leverages(h, coupling, hessian.side, np.zeros(len(strengths)))
 
 
 def _sampled(

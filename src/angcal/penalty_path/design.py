@@ -12,7 +12,8 @@ from angcal._typing import Floats, Matrix
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit
-from angcal.rows import RotatedRows, Rows, rotate
+from angcal.rows import FarRows, RotatedRows, Rows, rotate
+from angcal.solvers.far_newton import FarNewton, Scatter, scatter_of, solver_for
 from angcal.solvers.newton_cg import NewtonCG, Solution
 
 
@@ -35,6 +36,8 @@ class Design:
         Median of the moments about that center, of the columns that have any.
     n_features : int
         d.
+    scatter : Scatter or None
+        Coordinates of steps, for rows that are read anew on every pass.
     """
 
     rows: Rows
@@ -45,6 +48,7 @@ class Design:
     spread: float
     typical: float
     n_features: int
+    scatter: Scatter | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -64,11 +68,10 @@ class Design:
         found = self.loss.hessian(scores if q > 1 else scores[:, 0], np.zeros(1))
         return float(np.mean(found))
 
-    def solver(self, strengths: Floats) -> NewtonCG:
+    def solver(self, strengths: Floats) -> NewtonCG | FarNewton:
         """The problems under these penalties."""
-        return NewtonCG(
-            self.rows, self.labels, self.weights, strengths, self.loss, moments=self.moments
-        )
+        moments = self.moments if self.scatter is None else self.scatter
+        return solver_for(self.rows, self.labels, self.weights, strengths, self.loss, moments)
 
     def fit_at(self, found: Solution, column: int, strength: float) -> LinearFit:
         """One penalty's fit, of rows of Z."""
@@ -111,10 +114,18 @@ def make_design(
     X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool, n_classes: int = 2
 ) -> Design:
     """The narrowest design that is worth its making."""
-    rows = rotate(X, weights, fit_intercept)
-    moments, _ = rows.column_squares(weights)
-    central = moments
-    if fit_intercept and not isinstance(rows, RotatedRows):
+    scatter, rows = None, X
+    if isinstance(X, FarRows):
+        scatter = scatter_of(X, weights)
+        # As for rows in memory, which have orthogonal columns where these are few.
+        orthogonal = X.shape[1] <= plan.LONGEST_EIGENBASIS and scatter.transform is not None
+        moments = scatter.columns
+        central = scatter.moments[: X.shape[1]] if orthogonal else moments
+    else:
+        rows = rotate(X, weights, fit_intercept)
+        moments, _ = rows.column_squares(weights)
+        central = moments
+    if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
     moving = central[central > plan.STILL_SHARE * max(float(moments.max(initial=0.0)), 1e-300)]
     return Design(
@@ -126,4 +137,5 @@ def make_design(
         spread=float(moving.sum()),
         typical=float(np.median(moving)) if len(moving) else 0.0,
         n_features=X.shape[1],
+        scatter=scatter,
     )

@@ -119,7 +119,7 @@ def _leverages(
     curvatures: list[Floats],
     strengths: Floats,
     method: str,
-    order: np.ndarray,
+    order: np.ndarray | None,
     tolerance: float,
 ) -> list[Leverages]:
     """Leverages of every fit, of the shape of its curvatures."""
@@ -166,8 +166,10 @@ def _of_design(
     return replace(observables_from(fit, found, curvatures), n_features=design.n_features)
 
 
-def _order(design: Design) -> np.ndarray:
+def _order(design: Design) -> np.ndarray | None:
     """Rows from the smallest to the largest, the same for every penalty."""
+    if design.rows.far:
+        return None  # a pass that only samples need, which find an order of their own
     typical = max(design.typical, 1e-30)
     weights = np.zeros(design.shape[0])
     return np.argsort(design.rows.row_sizes(design.moments + typical, design.moments, weights))
