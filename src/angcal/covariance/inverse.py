@@ -147,6 +147,8 @@ def pool_covariance(pool: Any, centred: bool = True) -> tuple[Floats, Floats]:
     One pass over the pool on top of the one that gives its mean; memory d × d and a few blocks.
     """
     pool = open_pool(pool, getattr(pool, "shape", (0, 0))[-1])
+    if hasattr(pool, "covariance"):
+        return pool.covariance(centred)  # its rows are elsewhere
     m, mean = pool.columns.count, pool.columns.mean
     if not centred:
         mean = np.zeros_like(mean)

@@ -20,7 +20,8 @@ from angcal.notices import PoolWarning, warn
 from angcal.pools import Pool, open_pool, row_moments
 from angcal.rows import Rows
 
-SHARED_PARAMETERS = ("pool", "covariance")
+# "client" and "callback" are parameters of angcal.dask.
+SHARED_PARAMETERS = ("pool", "covariance", "client", "callback")
 OBSERVABLES = ("auto", "exact", "randomised")
 # A pool whose columns typically sit half a standard deviation away was not made like X.
 LARGEST_SHIFT, LARGEST_SCALE_RATIO = 0.5, 2.0

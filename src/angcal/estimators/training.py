@@ -167,17 +167,22 @@ def far_rows(X: Any, intercept: bool | None) -> FarRows | None:
     blocks = isinstance(X, list | tuple) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
     if callable(X) or blocks:
         if intercept is None:
-            raise TypeError(
-                "X comes in blocks, which takes LogisticRegression with its ridge penalty, a "
-                "FrozenEstimator or a LinearHead, and no pipeline; pass one array for others."
-            )
-        rows = as_rows(X, intercept)
+            refuse_far()
+        rows = as_rows(X, bool(intercept))
         assert isinstance(rows, FarRows)
         return rows
     large = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes >= plan.MAPPED_BYTES
     if intercept is None or not large:
         return None
     return as_rows(X, intercept)  # type: ignore[return-value]
+
+
+def refuse_far() -> None:
+    """Raise for a model that needs all rows at once."""
+    raise TypeError(
+        "X comes in blocks, which takes LogisticRegression with its ridge penalty, a "
+        "FrozenEstimator or a LinearHead, and no pipeline; pass one array for others."
+    )
 
 
 def far_training(
