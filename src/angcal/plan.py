@@ -75,9 +75,13 @@ LARGEST_FAR_GRAM, LARGEST_STREAMED_GRAM = 1000, 4000
 memory and where each pass reads them from files: five passes and no more, but d products for each
 entry. At 200,000×500 that costs the CPU seconds of Newton-CG with sampled rows, at 50,000×4,000
 ten times as many; a hundred passes over files take longer than that."""
-FAR_STEP = 1e-4
-"""Share of the scores' spread that the last Newton step may move them by: what is left after it is
-the square of that, and the matrix before it serves for leverages."""
+FAR_STEPS = (1e-4, 1e-2)
+"""Smallest and largest share of the scores' spread that the last Newton step may move them by, in
+between the root of the tolerance: what is left after it is the square of that, and the matrix
+before it serves for leverages."""
+NEAR_STEP, MOST_STRIDE = 0.04, 8
+"""A step up to this share is followed by a look with a matrix of all rows; until then every eighth
+row gives one, or as many as make twenty times the columns."""
 MATRIX_ENTRIES = 50_000_000
 """Entries of all matrices that one pass brings back (400 MB)."""
 MAPPED_BYTES = 1 << 28

@@ -95,7 +95,7 @@ class FarHessian:
 
     def leverages(self) -> Floats:
         """h, of D's shape."""
-        f = partial(_forms_of_block, self._rows.intercept)
+        f = _forms_of_block
         if self._with_coupling:
             signs = _packed_signs(self._rows.shape[0])
             h, self._back = self._rows.sweep(f, (self._roots,), (self._D, signs))
@@ -125,40 +125,46 @@ def _packed_signs(n: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def lines_of(X: Any, intercept: bool) -> Any:
-    """(part, x̃) of a block in pieces."""
-    for part, rows in dense_parts(X):
-        yield part, np.column_stack([rows, np.ones(len(rows))]) if intercept else rows
+def gram_of_block(X: Any, D: Floats, intercept: bool) -> Floats:
+    """X̃_bᵀ diag(D) X̃_b."""
+    half, d = np.sqrt(D), X.shape[1]
+
+    def scaled() -> Any:
+        for part, rows in dense_parts(X):
+            # Weighed and widened by one in one go: a copy is a good part of the work.
+            lines = np.empty((len(rows), d + intercept))
+            np.multiply(rows, half[part, None], out=lines[:, :d])
+            if intercept:
+                lines[:, d] = half[part]
+            yield lines
+
+    return sum_of_squares(scaled(), d + intercept)
 
 
 def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
     """X̃_bᵀ diag(D_c) X̃_b for every column of D, (m, d + 1, d + 1)."""
-    half, side = np.sqrt(D), X.shape[1] + intercept
-    return np.stack(
-        [
-            sum_of_squares((half[part, c : c + 1] * x for part, x in lines_of(X, intercept)), side)
-            for c in range(D.shape[1])
-        ]
-    )
+    return np.stack([gram_of_block(X, each, intercept) for each in D.T])
 
 
-def _forms_of_block(
-    intercept: bool, X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None
-) -> Any:
+def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None) -> Any:
     """h of a block, (rows, m); with signs also X̃_bᵀ(z/r), (d + 1, m, probes)."""
-    m, width = len(roots), roots.shape[1]
+    m, width, d = len(roots), roots.shape[1], X.shape[1]
     h, back = np.zeros((X.shape[0], m)), np.zeros((width, m, plan.COUPLING_PROBES))
-    for part, x in lines_of(X, intercept):
+    for part, x in dense_parts(X):
         for c, W in enumerate(roots):
             for low, high in row_parts(width):
                 # Row j of a lower triangle ends at column j.
-                half = x[:, :high] @ W[low:high, :high].T
+                half = x[:, :high] @ W[low:high, : min(high, d)].T
+                if high > d:
+                    half += W[low:high, d]
                 h[part, c] += np.einsum("ij,ij->i", half, half)
         if packed is not None:
             signs = np.unpackbits(packed[part], axis=1) * 2.0 - 1.0
             rest = remaining_curvature(h[part], D[part])
             for c in range(m):
-                back[:, c] += x.T @ (signs / rest[:, c : c + 1])
+                probes = signs / rest[:, c : c + 1]
+                back[:d, c] += x.T @ probes
+                back[d:, c] += probes.sum(axis=0)
     return h if packed is None else (h, back)
 
 

@@ -4,10 +4,11 @@ The same problems as :class:`~angcal.solvers.newton_cg.NewtonCG` solves. Each pa
 in it and computes scores, residuals and curvatures anew while a block is at hand:
 
     look       Σ ω_iℓ(u_i),  X̃ᵀψ                   one look at a point
-    matrix     the same and X̃ᵀDX̃                   for one score and one penalty, d not too large
+    matrix     the same and X̃ᵀDX̃, of all rows       for one score and one penalty, d not too large
+               or of some
     product    X̃ᵀD(V)X̃P                            one step of conjugate gradients, P of any width
 
-With matrices a fit takes about five passes. Conjugate gradients run in the eigenbasis of the rows'
+With matrices a fit takes five or six passes. Conjugate gradients run in the eigenbasis of the rows'
 scatter Σ ω_i(x_i − x̄)(x_i − x̄)ᵀ, which one pass brings, where d is not too large: a Hessian of a
 likelihood is nearly diagonal there, for every penalty and every class.
 """
@@ -24,8 +25,7 @@ from scipy import linalg
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.leverages.cholesky import sum_of_squares
-from angcal.leverages.far import FarHessian, grams_of_block, lines_of
+from angcal.leverages.far import FarHessian, gram_of_block, grams_of_block
 from angcal.losses import BlockLoss, Logistic
 from angcal.rows import FarRows, Rows, dense_parts
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
@@ -126,6 +126,8 @@ class Look:
         Σ_i of the curvatures.
     gram : (d + 1, d + 1) array or None
         X̃ᵀDX̃, in the columns of X.
+    stride : int
+        Of the rows that it was taken from, raised to the curvature of all; 0 for none.
     """
 
     V: Floats
@@ -133,6 +135,7 @@ class Look:
     value: Floats
     totals: Floats
     gram: Floats | None = None
+    stride: int = 0
 
 
 class FarNewton:
@@ -202,7 +205,7 @@ class FarNewton:
         if start is not None:
             V = self._own_coordinates(np.reshape(start, V.shape))
         if self.by_matrix:
-            return self._by_matrices(V)
+            return self._by_matrices(V, gradient_tol or tol)
         return self._descend(V, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:
@@ -221,35 +224,45 @@ class FarNewton:
 
     # -- with matrices -----------------------------------------------------------------------
 
-    def _by_matrices(self, V: Floats) -> Solution:
-        """Newton's method with one matrix for each step; the last step is taken unseen."""
-        look, steps = self._look(V, self.strengths, matrix=True), 0
-        moved = np.inf
+    def _by_matrices(self, V: Floats, tol: float) -> Solution:
+        """Newton's method with matrices of some rows, near the optimum of all of them.
+
+        A matrix of every k-th row costs k times less and leaves steps of a quarter of what is
+        missing. The last step is taken unseen: after one of relative size ρ the scores are about ρ²
+        from the optimum.
+        """
+        enough = float(np.clip(np.sqrt(tol), *plan.FAR_STEPS))
+        some = max(1, min(plan.MOST_STRIDE, int(self.rows.shape[0] / (20 * self.rows.width))))
+        look = self._look(V, self.strengths, some)
+        moved, steps = np.inf, 0
         for steps in range(1, MOST_NEWTON_STEPS + 1):  # noqa: B007 (its last value is the count)
             assert look.gram is not None
             _require_finite(look.gram)
-            self.last_gram, d = look.gram, self.rows.shape[1]
-            hessian = FarHessian(
-                self.rows, self.weights, [self.strengths[0]], grams=look.gram[None]
-            )
-            gradient = look.gradient[:, 0]
-            last = gradient[d] if self.rows.intercept else 0.0
-            slopes, level = hessian.solve(-gradient[:d], -last)
-            step = np.append(slopes, [level] * self.rows.intercept)[:, None]
-            moved = self._movement(look.gram, look.V[:, 0] + step[:, 0], step[:, 0])
-            if moved <= plan.FAR_STEP:
+            full = look.stride == 1
+            self.last_gram = look.gram if full else None
+            step = self._solved(look.gram, look.gradient[:, 0])[:, None]
+            before, end = moved, look.V[:, 0] + step[:, 0]
+            moved = self._movement(look.gram, end, step[:, 0])
+            if full and moved <= enough:
                 look = replace(look, V=look.V + step)
                 self._tell(look.V)
                 break
-            look, share = self._moved(look, step, self.strengths, matrix=True)
+            near = full or moved <= plan.NEAR_STEP or moved > 0.7 * before
+            look, share = self._moved(look, step, self.strengths, 1 if near else some)
             self._tell(look.V)
             if not share.any():
                 break  # rounding leaves nothing to gain
-        # After a step of relative size ρ the scores are about ρ² from the optimum, and the
-        # gradient is down by ρ.
         self.left = moved**2
         gradient = min(moved, 1.0) * np.abs(look.gradient).max(keepdims=True)[0] / self.total
-        return self._solution(look.V, np.array([moved <= plan.FAR_STEP]), gradient, steps)
+        return self._solution(look.V, np.array([moved <= enough]), gradient, steps)
+
+    def _solved(self, gram: Floats, gradient: Floats) -> Floats:
+        """−(gram + λI)⁻¹ gradient."""
+        d = self.rows.shape[1]
+        hessian = FarHessian(self.rows, self.weights, list(self.strengths), grams=gram[None])
+        last = gradient[d] if self.rows.intercept else 0.0
+        slopes, level = hessian.solve(-gradient[:d], -last)
+        return np.append(slopes, [level] * self.rows.intercept)
 
     def _movement(self, gram: Floats, V: Floats, step: Floats) -> float:
         """rms of X̃δ over the spread of X̃V, rows weighed by their curvature."""
@@ -312,8 +325,8 @@ class FarNewton:
 
     # -- points ------------------------------------------------------------------------------
 
-    def _look(self, V: Floats, strengths: Floats, matrix: bool = False) -> Look:
-        f = partial(_look_of_block, self.loss, self.rows.intercept, matrix)
+    def _look(self, V: Floats, strengths: Floats, stride: int = 0) -> Look:
+        f = partial(_look_of_block, self.loss, self.rows.intercept, stride)
         found = self.rows.sum(f, (self.scatter.out(V),), (self.labels, self.weights))
         value, gradient, totals = found[:3]
         d = self.rows.shape[1]
@@ -323,23 +336,24 @@ class FarNewton:
             self.scatter.back(gradient) + self._penalty(strengths) * V,
             value + 0.5 * strengths * lengths,
             totals,
-            found[3] if matrix else None,
+            found[3] * (totals[0] / max(found[4], 1e-300)) if stride else None,
+            stride,
         )
 
     def _moved(
-        self, look: Look, step: Floats, strengths: Floats, matrix: bool = False
+        self, look: Look, step: Floats, strengths: Floats, stride: int = 0
     ) -> tuple[Look, Floats]:
         """The point after the largest share 1, ½, ¼ … of the step that does not raise J."""
         share = np.ones(len(strengths))
         for _ in range(MOST_HALVINGS):
-            new = self._look(look.V + self._per_column(share) * step, strengths, matrix)
+            new = self._look(look.V + self._per_column(share) * step, strengths, stride)
             # Near the optimum J changes by less than the rounding of its sum.
             higher = ~(new.value <= look.value + ROUNDING * np.abs(look.value))
             if not higher.any():
                 return new, share
             share[higher] *= 0.5
         share[higher] = 0.0
-        return self._look(look.V + self._per_column(share) * step, strengths, matrix), share
+        return self._look(look.V + self._per_column(share) * step, strengths, stride), share
 
     def _only(self, look: Look, kept: np.ndarray) -> Look:
         """The same for fewer problems."""
@@ -434,9 +448,9 @@ def _pulled(X: Floats, U: Floats, intercept: bool) -> Floats:
 
 
 def _look_of_block(
-    loss: BlockLoss, intercept: bool, matrix: bool, X: Any, V: Floats, y: Floats, omega: Floats
+    loss: BlockLoss, intercept: bool, stride: int, X: Any, V: Floats, y: Floats, omega: Floats
 ) -> tuple[Floats, ...]:
-    """(Σωℓ, X̃ᵀψ, Σ of curvatures), and X̃ᵀDX̃ of one problem where it is asked for."""
+    """(Σωℓ, X̃ᵀψ, ΣD), and (X̃ᵀDX̃, ΣD) of every stride-th row of one problem, where asked for."""
     value: Any = 0.0
     gradient, totals, D = np.zeros(V.shape), np.zeros(V.shape[1]), np.empty(X.shape[0])
     for part, x in dense_parts(X):
@@ -447,13 +461,12 @@ def _look_of_block(
         value = value + np.sum(weights * loss.values(U, labels, np), axis=0)
         gradient += _pulled(x, weights * residual, intercept)
         totals += loss.totals(curvature, np)
-        if matrix:
+        if stride:
             D[part] = curvature[:, 0]
-    if not matrix:
+    if not stride:
         return value, gradient, totals
-    half = np.sqrt(D)[:, None]
-    scaled = (half[part] * x for part, x in lines_of(X, intercept))
-    return value, gradient, totals, sum_of_squares(scaled, X.shape[1] + intercept)
+    some = D[::stride]
+    return value, gradient, totals, gram_of_block(X[::stride], some, intercept), some.sum()
 
 
 def _product_of_block(
