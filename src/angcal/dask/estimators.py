@@ -117,8 +117,20 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
     callback : callable, default=None
         Called with the point, an array of weights and intercepts, after each Newton step. What it
         was last called with is what ``resume`` takes.
-    link, angle, covariance, pool, sign_holdout, observables, confidence
-        As in :class:`angcal.AngularCalibratedClassifier`. A pool may be a Dask collection too.
+    link : Link, Softmax, callable, str or None, default=None
+        As in :class:`angcal.AngularCalibratedClassifier`, like the following.
+    angle : {"auto", "observable", "loo"} or float, default="auto"
+        How the cosine is found.
+    covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
+        Σ of the features.
+    pool : Dask collection, array, memory map or blocks of rows, default=None
+        Unlabelled rows from the same population.
+    sign_holdout : (X, y), default=None
+        Labelled rows for the angle's sign, in memory.
+    observables : {"auto", "exact", "randomised"}, default="auto"
+        Leverages from matrices, or from sampled rows.
+    confidence : float, default=0.95
+        Level of ``angle_.interval``.
 
     Attributes
     ----------
@@ -230,18 +242,37 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
 class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionCV):
     """As :class:`angcal.AngularLogisticRegressionCV`, for rows of a Dask array or dataframe.
 
-    All penalties share passes over the rows: one for their scatter, about fifteen for all fits, and
+    All penalties share passes over the rows: one for their scatter, some fifteen for all fits, and
     three for all leverages where columns are few.
 
     Parameters
     ----------
     Cs : int or sequence of float, default=20
         Inverse strengths.
-    client, persist
-        As in :class:`AngularCalibratedClassifier` of this module.
-    fit_intercept, class_weight, link, angle, covariance, pool, observables, scoring, tol,
-    confidence
-        As in :class:`angcal.AngularLogisticRegressionCV`. A pool may be a Dask collection too.
+    client : distributed.Client, default=None
+        None is the current client, or the threads of this machine where there is none.
+    persist : bool or "auto", default="auto"
+        Whether blocks are kept in memory between passes.
+    fit_intercept : bool, default=True
+        As in :class:`angcal.AngularLogisticRegressionCV`, like the following.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the fits.
+    link : Link, callable, str or None, default=None
+        Of the chosen fit.
+    angle : {"auto", "observable", "loo"} or float, default="auto"
+        How the cosine is found.
+    covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
+        Σ of the features.
+    pool : Dask collection, array, memory map or blocks of rows, default=None
+        Unlabelled rows from the same population.
+    observables : {"auto", "exact", "randomised"}, default="auto"
+        Leverages from matrices, or from sampled rows.
+    scoring : {"log_loss", "brier_score"}, default="log_loss"
+        What C minimises.
+    tol : float, default=1e-3
+        Relative accuracy of the weights along the path.
+    confidence : float, default=0.95
+        Level of ``angle_.interval``.
     average : {None, "penalties"}, default=None
         What probabilities are averaged over.
 
