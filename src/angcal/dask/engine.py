@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from typing import Any
 
 import dask
@@ -168,15 +170,16 @@ class Engine:
         from distributed import CancelledError, KilledWorker, wait
         from distributed.comm import CommClosedError
 
-        watchdog = _Watchdog(self.client, self._longest_silence)
+        watchdog, pool = _Watchdog(self.client, self._longest_silence), ThreadPoolExecutor(1)
         try:
-            while not all(future.done() for future in futures):
-                try:
-                    wait(futures, timeout=POLL)
-                except TimeoutError:
-                    watchdog.look()
-            return list(self.client.gather(futures)) if gather else []
+            # A result may be lost with its worker before it is fetched: both are waited for.
+            waiting = pool.submit(self.client.gather if gather else wait, futures)
+            while not waiting.done():
+                watchdog.look()
+                wait_for([waiting], timeout=POLL)
+            return list(waiting.result()) if gather else []
         except KilledWorker as error:
+            self.client.cancel(futures, force=True)
             raise ClusterError(
                 f"A block killed its worker again and again, probably for lack of memory. Blocks "
                 f"have {self.block}; make them smaller with X.rechunk, or give workers more memory."
@@ -190,6 +193,7 @@ class Engine:
             self.client.cancel(futures, force=True)
             raise ClusterError(f"{error} Blocks have {self.block}.") from None
         finally:
+            pool.shutdown(wait=False)
             self._longest_silence = max(self._longest_silence, watchdog.longest)
 
 
@@ -203,12 +207,15 @@ class _Watchdog:
     def __init__(self, client: Any, longest: float) -> None:
         self._client, self.longest = client, longest
         now = time.monotonic()
-        self._alive = self._changed = self._asked = now
+        self._alive = self._changed = self._asked = self._looked = now
         self._state: Any = None
 
     def look(self) -> None:
         """Raise where there has been no worker, or no progress, for too long."""
         now = time.monotonic()
+        if now - self._looked < POLL:
+            return
+        self._looked = now
         if self._client.nthreads():
             self._alive = now
         elif now - self._alive > WITHOUT_WORKERS:

@@ -205,7 +205,7 @@ class FarNewton:
         if start is not None:
             V = self._own_coordinates(np.reshape(start, V.shape))
         if self.by_matrix:
-            return self._by_matrices(V, gradient_tol or tol)
+            return self._by_matrices(V, gradient_tol or tol, near=start is not None)
         return self._descend(V, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:
@@ -224,7 +224,7 @@ class FarNewton:
 
     # -- with matrices -----------------------------------------------------------------------
 
-    def _by_matrices(self, V: Floats, tol: float) -> Solution:
+    def _by_matrices(self, V: Floats, tol: float, near: bool) -> Solution:
         """Newton's method with matrices of some rows, near the optimum of all of them.
 
         A matrix of every k-th row costs k times less and leaves steps of a quarter of what is
@@ -233,7 +233,7 @@ class FarNewton:
         """
         enough = float(np.clip(np.sqrt(tol), *plan.FAR_STEPS))
         some = max(1, min(plan.MOST_STRIDE, int(self.rows.shape[0] / (20 * self.rows.width))))
-        look = self._look(V, self.strengths, some)
+        look = self._look(V, self.strengths, 1 if near else some)
         moved, steps = np.inf, 0
         for steps in range(1, MOST_NEWTON_STEPS + 1):  # noqa: B007 (its last value is the count)
             assert look.gram is not None
