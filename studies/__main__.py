@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -39,18 +40,13 @@ def build_parser() -> argparse.ArgumentParser:
     _add(commands, "reproduce", "the paper's study", paper.add_arguments, paper.execute)
     benchmark = commands.add_parser("benchmark", help="compare with peers, and with the clock")
     which = benchmark.add_subparsers(metavar="BENCHMARK", required=True)
-    for name, text, add_arguments, execute in (
-        ("real", "real labels, two classes", peers.add_real_arguments, peers.execute_real),
-        (
-            "multiclass",
-            "three to a hundred classes",
-            peers.add_multiclass_arguments,
-            peers.execute_multiclass,
-        ),
-        ("curves", "variants of the curve", peers.add_curves_arguments, peers.execute_curves),
-        ("speed", "seconds and memory", speed.add_arguments, speed.execute),
+    for name, text in (
+        ("real", "real labels, two classes"),
+        ("multiclass", "three to a hundred classes"),
+        ("curves", "variants of the curve"),
     ):
-        _add(which, name, text, add_arguments, execute)
+        _add(which, name, text, partial(peers.add_arguments, name=name), peers.execute)
+    _add(which, "speed", "seconds and memory", speed.add_arguments, speed.execute)
     return parser
 
 

@@ -40,6 +40,7 @@ from angcal import (
 )
 
 Outputs = dict[str, np.ndarray]
+Design = Callable[[], Outputs]
 FRESH_ROWS = 60
 TOLERANCE = 1e-9
 
@@ -101,10 +102,18 @@ def one(model: Any = None, **options: Any) -> AngularCalibratedClassifier:
     return AngularCalibratedClassifier(logistic() if model is None else model, **options)
 
 
-def single_precision(draw: Draw) -> Draw:
-    """The same rows as float32."""
-    draw.X, draw.fresh = draw.X.astype(np.float32), draw.fresh.astype(np.float32)
-    return draw
+def design(model: Any, n: int = 200, d: int = 100, classes: int = 2, how: str = "") -> Design:
+    """A model of n rows; ``how`` is "weighted", or their storage: "sparse", "float32"."""
+
+    def fit() -> Outputs:
+        draw = Draw(n, d, classes)
+        if how == "sparse":
+            draw.sparse()
+        elif how == "float32":
+            draw.X, draw.fresh = draw.X.astype(np.float32), draw.fresh.astype(np.float32)
+        return fitted(model, draw, **({"sample_weight": draw.weight} if how == "weighted" else {}))
+
+    return fit
 
 
 def frozen() -> Outputs:
@@ -133,103 +142,72 @@ def tensor(dtype: str) -> Outputs:
         return outputs(model, fresh)
 
 
-def blocks(rows: np.ndarray) -> list[np.ndarray]:
-    """Rows in three blocks."""
-    return np.array_split(rows, 3)
-
-
-BINARY: dict[str, Callable[[], Outputs]] = {
-    "dense": lambda: fitted(one(), Draw(200, 100)),
-    "default options": lambda: fitted(AngularCalibratedClassifier(), Draw(300, 60)),
-    "tall": lambda: fitted(one(), Draw(2000, 30)),
-    "wide": lambda: fitted(one(), Draw(100, 300)),
-    "few rows": lambda: fitted(one(), Draw(30, 10)),
-    "sampled": lambda: fitted(one(logistic(C=0.1)), Draw(700, 650)),
-    "sampled by request": lambda: fitted(
-        one(logistic(C=0.01), observables="randomised"), Draw(400, 200)
-    ),
-    "exact by request": lambda: fitted(one(logistic(C=0.1), observables="exact"), Draw(700, 650)),
-    "float32": lambda: fitted(one(), single_precision(Draw(200, 100))),
-    "sparse": lambda: fitted(one(), Draw(300, 200).sparse()),
-    "sparse wide": lambda: fitted(one(), Draw(150, 300).sparse()),
-    "sparse sampled": lambda: fitted(one(logistic(C=0.03)), Draw(900, 700).sparse()),
-    "weights": lambda: fitted(one(), Draw(200, 100), sample_weight=Draw(200, 100).weight),
-    "balanced": lambda: fitted(one(logistic(class_weight="balanced")), Draw(200, 100)),
-    "no intercept": lambda: fitted(one(logistic(fit_intercept=False)), Draw(200, 100)),
-    "no penalty": lambda: fitted(one(logistic(C=np.inf)), Draw(600, 40)),
-    "liblinear": lambda: fitted(one(logistic(solver="liblinear")), Draw(200, 100)),
-    "polish": lambda: fitted(one(LogisticRegression(tol=1e-2), polish=True), Draw(200, 100)),
-    "pipeline": lambda: fitted(one(make_pipeline(StandardScaler(), logistic())), Draw(200, 100)),
+KNOWN = Draw(200, 100)
+PATH = AngularLogisticRegressionCV
+DESIGNS: dict[str, Design] = {
+    "dense": design(one()),
+    "default options": design(AngularCalibratedClassifier(), 300, 60),
+    "tall": design(one(), 2000, 30),
+    "wide": design(one(), 100, 300),
+    "few rows": design(one(), 30, 10),
+    "sampled": design(one(logistic(C=0.1)), 700, 650),
+    "sampled by request": design(one(logistic(C=0.01), observables="randomised"), 400, 200),
+    "exact by request": design(one(logistic(C=0.1), observables="exact"), 700, 650),
+    "float32": design(one(), how="float32"),
+    "sparse": design(one(), 300, 200, how="sparse"),
+    "sparse wide": design(one(), 150, 300, how="sparse"),
+    "sparse sampled": design(one(logistic(C=0.03)), 900, 700, how="sparse"),
+    "weights": design(one(), how="weighted"),
+    "balanced": design(one(logistic(class_weight="balanced"))),
+    "no intercept": design(one(logistic(fit_intercept=False))),
+    "no penalty": design(one(logistic(C=np.inf)), 600, 40),
+    "liblinear": design(one(logistic(solver="liblinear"))),
+    "polish": design(one(LogisticRegression(tol=1e-2), polish=True)),
+    "pipeline": design(one(make_pipeline(StandardScaler(), logistic()))),
     "frozen": frozen,
     "linear head": head,
-    "lasso": lambda: fitted(one(MEstimator("logistic", Lasso(0.02))), Draw(200, 60)),
-    "huberized hinge": lambda: fitted(
-        one(MEstimator("huberised_hinge", Ridge(0.02))), Draw(200, 100)
-    ),
-    "ridge classifier": lambda: fitted(one(RidgeClassifier(alpha=10.0)), Draw(200, 100)),
-    "squared hinge": lambda: fitted(
-        one(LinearSVC(C=0.05, tol=1e-10, max_iter=100_000)), Draw(200, 100)
-    ),
+    "lasso": design(one(MEstimator("logistic", Lasso(0.02))), 200, 60),
+    "huberized hinge": design(one(MEstimator("huberised_hinge", Ridge(0.02)))),
+    "ridge classifier": design(one(RidgeClassifier(alpha=10.0))),
+    "squared hinge": design(one(LinearSVC(C=0.05, tol=1e-10, max_iter=100_000))),
     "no signal": lambda: fitted(one(), Draw(100, 50, signal=0.0)),
     "separable": lambda: fitted(one(), Draw(60, 20, signal=30.0)),
-}
-INFORMED: dict[str, Callable[[], Outputs]] = {
-    "pool": lambda: fitted(one(pool=Draw(200, 100).pool), Draw(200, 100)),
-    "short pool": lambda: fitted(one(pool=Draw(200, 100).pool[:50]), Draw(200, 100)),
-    "pool in blocks": lambda: fitted(one(pool=blocks(Draw(200, 100).pool)), Draw(200, 100)),
-    "covariance": lambda: fitted(one(covariance=Draw(200, 100).covariance), Draw(200, 100)),
-    "observable": lambda: fitted(
-        one(covariance=Draw(200, 100).covariance, angle="observable"), Draw(200, 100)
-    ),
-    "known link": lambda: fitted(one(link=Logit(3.0)), Draw(200, 100)),
-    "known link and pool": lambda: fitted(
-        one(link=Logit(3.0), pool=Draw(200, 100).pool), Draw(200, 100)
-    ),
-    "given angle": lambda: fitted(one(angle=0.7), Draw(200, 100)),
-    "probit": lambda: fitted(one(link="probit"), Draw(200, 100)),
-    "cloglog": lambda: fitted(one(link="cloglog"), Draw(200, 100)),
-}
-PATHS: dict[str, Callable[[], Outputs]] = {
-    "path": lambda: fitted(AngularLogisticRegressionCV(), Draw(200, 100)),
-    "path wide": lambda: fitted(AngularLogisticRegressionCV(), Draw(100, 300)),
-    "path tall": lambda: fitted(AngularLogisticRegressionCV(), Draw(2000, 30)),
-    "path sampled": lambda: fitted(AngularLogisticRegressionCV(8), Draw(700, 650)),
-    "path sparse": lambda: fitted(AngularLogisticRegressionCV(8), Draw(300, 200).sparse()),
-    "path weights": lambda: fitted(
-        AngularLogisticRegressionCV(), Draw(200, 100), sample_weight=Draw(200, 100).weight
-    ),
-    "path pool": lambda: fitted(
-        AngularLogisticRegressionCV(pool=Draw(200, 100).pool), Draw(200, 100)
-    ),
-    "penalties averaged": lambda: fitted(
-        AngularLogisticRegressionCV(average="penalties"), Draw(80, 100)
-    ),
-    "folds averaged": lambda: fitted(AngularLogisticRegressionCV(average="folds"), Draw(80, 100)),
-}
-MANY_CLASSES: dict[str, Callable[[], Outputs]] = {
-    "3 classes": lambda: fitted(one(), Draw(300, 60, 3)),
-    "3 classes wide": lambda: fitted(one(), Draw(120, 200, 3)),
-    "3 classes weights": lambda: fitted(
-        one(), Draw(300, 60, 3), sample_weight=Draw(300, 60, 3).weight
-    ),
-    "3 classes sparse": lambda: fitted(one(), Draw(300, 150, 3).sparse()),
-    "3 classes, no intercept": lambda: fitted(one(logistic(fit_intercept=False)), Draw(300, 60, 3)),
-    "4 classes sampled": lambda: fitted(one(logistic(C=0.1)), Draw(950, 900, 4)),
-    "10 classes": lambda: fitted(one(), Draw(500, 40, 10)),
-    "one-vs-rest": lambda: fitted(one(OneVsRestClassifier(logistic())), Draw(300, 60, 3)),
-    "ridge of 3 classes": lambda: fitted(one(RidgeClassifier(alpha=10.0)), Draw(300, 60, 3)),
-}
-OTHERS: dict[str, Callable[[], Outputs]] = {
-    "Platt": lambda: fitted(ScoreCalibratedClassifier(logistic()), Draw(200, 100)),
-    "beta": lambda: fitted(ScoreCalibratedClassifier(logistic(), method="beta"), Draw(200, 100)),
-    "isotonic holdout": lambda: fitted(
-        ScoreCalibratedClassifier(logistic(), method="isotonic", scores="holdout", random_state=0),
-        Draw(200, 100),
+    "pool": design(one(pool=KNOWN.pool)),
+    "short pool": design(one(pool=KNOWN.pool[:50])),
+    "pool in blocks": design(one(pool=np.array_split(KNOWN.pool, 3))),
+    "covariance": design(one(covariance=KNOWN.covariance)),
+    "observable": design(one(covariance=KNOWN.covariance, angle="observable")),
+    "known link": design(one(link=Logit(3.0))),
+    "known link and pool": design(one(link=Logit(3.0), pool=KNOWN.pool)),
+    "given angle": design(one(angle=0.7)),
+    "probit": design(one(link="probit")),
+    "cloglog": design(one(link="cloglog")),
+    "path": design(PATH()),
+    "path wide": design(PATH(), 100, 300),
+    "path tall": design(PATH(), 2000, 30),
+    "path sampled": design(PATH(8), 700, 650),
+    "path sparse": design(PATH(8), 300, 200, how="sparse"),
+    "path weights": design(PATH(), how="weighted"),
+    "path pool": design(PATH(pool=KNOWN.pool)),
+    "penalties averaged": design(PATH(average="penalties"), 80),
+    "folds averaged": design(PATH(average="folds"), 80),
+    "3 classes": design(one(), 300, 60, 3),
+    "3 classes wide": design(one(), 120, 200, 3),
+    "3 classes weights": design(one(), 300, 60, 3, how="weighted"),
+    "3 classes sparse": design(one(), 300, 150, 3, how="sparse"),
+    "3 classes, no intercept": design(one(logistic(fit_intercept=False)), 300, 60, 3),
+    "4 classes sampled": design(one(logistic(C=0.1)), 950, 900, 4),
+    "10 classes": design(one(), 500, 40, 10),
+    "one-vs-rest": design(one(OneVsRestClassifier(logistic())), 300, 60, 3),
+    "ridge of 3 classes": design(one(RidgeClassifier(alpha=10.0)), 300, 60, 3),
+    "Platt": design(ScoreCalibratedClassifier(logistic())),
+    "beta": design(ScoreCalibratedClassifier(logistic(), method="beta")),
+    "isotonic holdout": design(
+        ScoreCalibratedClassifier(logistic(), method="isotonic", scores="holdout", random_state=0)
     ),
     "tensor float64": lambda: tensor("float64"),
     "tensor float32": lambda: tensor("float32"),
 }
-DESIGNS = {**BINARY, **INFORMED, **PATHS, **MANY_CLASSES, **OTHERS}
 
 
 def run(only: str | None = None) -> dict[str, np.ndarray]:

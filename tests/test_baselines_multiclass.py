@@ -329,12 +329,11 @@ def test_structured_scaling_lies_between_temperature_and_matrix():
 def test_structured_scaling_overfits_less_than_a_matrix_and_bends_more_than_a_temperature():
     u, y = sample(n=30_000, K=6, matrix=np.diag([0.3, 0.5, 1.0, 1.0, 1.5, 2.0]))
 
-    def test_loss(calibrator, n):
+    def loss(calibrator, n):
         return multiclass_log_loss(y[n:], calibrator.fit(u[:n], y[:n]).predict(u[n:]))
 
-    assert test_loss(StructuredMatrixScaling(), 150) < test_loss(MatrixScaling(), 150) - 0.05
-    gain = test_loss(SoftmaxTemperature(), 5000) - test_loss(StructuredMatrixScaling(), 5000)
-    assert gain > 0.02
+    assert loss(StructuredMatrixScaling(), 150) < loss(MatrixScaling(), 150) - 0.05
+    assert loss(StructuredMatrixScaling(), 5000) < loss(SoftmaxTemperature(), 5000) - 0.02
 
 
 # --- Dirichlet calibration --------------------------------------------------------------------

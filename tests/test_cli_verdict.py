@@ -31,6 +31,7 @@ VERDICT = Verdict(
     angle=ANGLE,
     slope=0.4,
     slope_error=0.1,
+    pool_rows=0,
 )
 
 
@@ -133,10 +134,9 @@ def test_numbers_that_are_none_are_null():
 
 # -- three and more classes --------------------------------------------------------------------
 
-SEVERAL = replace(
+MULTICLASS = replace(
     VERDICT,
     classes={"a": 0.5, "b": 0.3, "c": 0.2},
-    plain_at_its_best=None,
     map="temperature",
     map_reason="temperature scaling: it has the lower loss",
     angle=None,
@@ -152,21 +152,21 @@ def table_of_three(n, signal, seed=0):
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(12)]), y
 
 
-def test_several_classes_in_words():
-    text = " ".join(in_words(SEVERAL).split())
+def test_three_classes_in_words():
+    text = " ".join(in_words(MULTICLASS).split())
     assert "overconfident" in text
     assert "lowered the log-loss by 0.200" in text
     assert "ECE of the likeliest class" in text
     assert "The probabilities come from temperature scaling: it has the lower loss." in text
     assert "60° (a), 40° (b), 50° (c) from the true ones" in text
     assert "95% intervals reach from 46° to 72°" in text
-    assert "penalty that suits it best" not in text
+    assert "penalty that suits it best (C = 0.1) has a log-loss of 0.650" in text
 
 
 def test_many_classes_are_not_all_named():
     names = [f"class {k}" for k in range(9)]
     many = replace(
-        SEVERAL,
+        MULTICLASS,
         classes=dict.fromkeys(names, 1 / 9),
         angles={name: replace(ANGLE, degrees=20.0 + k) for k, name in enumerate(names)},
     )
@@ -176,18 +176,18 @@ def test_many_classes_are_not_all_named():
 
 
 def test_several_classes_without_angles():
-    assert "No angle could be estimated" in in_words(replace(SEVERAL, angles=None))
+    assert "No angle could be estimated" in in_words(replace(MULTICLASS, angles=None))
 
 
 def test_several_classes_that_share_an_angle():
     wide = replace(ANGLE, method="loo", cosine_interval=(0.4, 1.0))
-    text = " ".join(in_words(replace(SEVERAL, angles=None, angle=wide)).split())
+    text = " ".join(in_words(replace(MULTICLASS, angles=None, angle=wide)).split())
     assert "one for all classes, is not determined by labels alone. Its 95% interval is" in text
     assert "pool" not in text
 
 
 def test_no_better_than_shares_is_no_signal():
-    assert "show no signal" in in_words(replace(SEVERAL, beats_shares=False))
+    assert "show no signal" in in_words(replace(MULTICLASS, beats_shares=False))
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(100, 5)), columns=list("abcde"))
     y = np.array([f"kind {k}" for k in range(10)])[np.arange(100) % 10]

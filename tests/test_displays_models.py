@@ -35,7 +35,7 @@ from angcal.metrics import (
     top_label_ece,
 )
 from angcal.metrics.calibration import ece_and_error
-from angcal.metrics.scores import mean_and_error, row_losses
+from angcal.metrics.scores import both_classes, mean_and_error, row_losses
 from angcal.simulation import simulate
 
 
@@ -225,7 +225,7 @@ def test_standard_errors_match_those_over_many_draws():
     found = []
     for seed in range(60):
         y, p = labels_and_predictions(200, seed)
-        losses = row_losses(y, p)
+        losses = row_losses(both_classes(p), y.astype(int))
         mean, error = mean_and_error(losses, np.ones(200))
         ece, ece_error = ece_and_error([(y, p)], np.ones(200), n_draws=30)
         found.append((mean, error, ece, ece_error))

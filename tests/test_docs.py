@@ -170,8 +170,7 @@ def test_names_imported_on_a_page_are_public(page):
 
 @names
 def test_dotted_names_on_a_page_exist(page):
-    for path in dotted_names(page):
-        look_up(path)
+    assert all(look_up(path) is not None for path in dotted_names(page))
 
 
 def dotted_names(page):

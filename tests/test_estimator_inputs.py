@@ -262,7 +262,9 @@ def test_a_pool_from_the_same_population_does_not_warn(n, design):
         for seed, (m, d) in enumerate([(3, 10), (30, 1), (30, 3), (200, 10), (2000, 10)]):
             sim = simulate(n, d, link=LINK, design=design, random_state=seed)
             pool = sim.pool(m, random_state=seed)
-            AngularCalibratedClassifier(angle=0.5, link=LINK, pool=pool).fit(sim.X, sim.y)
+            clf = AngularCalibratedClassifier(angle=0.5, link=LINK, pool=pool).fit(sim.X, sim.y)
+            # The pool was read: the spread of the score is the pool's.
+            assert_allclose(clf.scale_.norm, np.std(pool @ clf.coef_[0]))
 
 
 @pytest.mark.parametrize(("n", "m"), [(1500, 30), (50, 1500)])
@@ -277,6 +279,7 @@ def test_a_pool_of_rare_features_does_not_warn(n, m, frequency):
         warnings.simplefilter("error", PoolWarning)
         classifier = AngularCalibratedClassifier(tight_logistic(), angle=0.1, link=LINK)
         classifier.fit(rows[:n], y, pool=rows[n:])
+    assert_allclose(classifier.scale_.norm, np.std(rows[n:] @ classifier.coef_[0]))
 
 
 def test_as_the_last_step_of_a_pipeline():

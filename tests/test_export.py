@@ -28,10 +28,10 @@ from angcal import (
     ScoreCalibratedClassifier,
 )
 from angcal.baselines import CALIBRATORS, SEVERAL_CALIBRATORS
-from angcal.links.multiclass import CallableSeveral, OneVsRest, Softmax
+from angcal.links.multiclass import CallableMulticlassLink, OneVsRest, Softmax
 from angcal.multiclass import ClassMap, angular_predictor
 from angcal.multiclass.class_map import constant
-from angcal.simulation import simulate, simulate_several
+from angcal.simulation import simulate, simulate_multiclass
 
 pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -49,7 +49,7 @@ ROUNDING = 3.1e-8
 @cache
 def several(K):
     """Rows and labels of K classes, and fresh rows."""
-    data = simulate_several(350 + 10 * K, 30, n_indices=K, random_state=0)
+    data = simulate_multiclass(350 + 10 * K, 30, n_indices=K, random_state=0)
     return data.X[200:], data.y[200:], data.X[:200]
 
 
@@ -377,15 +377,15 @@ def test_older_opsets_agree(opset):
 @pytest.mark.parametrize(
     "curve",
     [
-        ClassMap(CallableSeveral(lambda u: u, 3, 3), *one_part(3, 1.0, 0.0)),
+        ClassMap(CallableMulticlassLink(lambda u: u, 3, 3), *one_part(3, 1.0, 0.0)),
         angular_predictor(
-            CallableSeveral(lambda u: u, 3, 3), np.zeros((3, 3)), np.eye(3), np.eye(3)
+            CallableMulticlassLink(lambda u: u, 3, 3), np.zeros((3, 3)), np.eye(3), np.eye(3)
         ),
     ],
     ids=["map", "predictor"],
 )
 def test_another_link_of_classes_is_refused_by_name(curve):
-    with pytest.raises(ExportError, match="CallableSeveral"):
+    with pytest.raises(ExportError, match="CallableMulticlassLink"):
         to_onnx(clone_with(3, curve), 30)
 
 

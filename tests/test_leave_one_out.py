@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 from sklearn.multiclass import OneVsRestClassifier
 
 from angcal import AngleWarning, AngularCalibratedClassifier, AngularLogisticRegressionCV, Logit
-from angcal.simulation import simulate, simulate_several
+from angcal.simulation import simulate, simulate_multiclass
 
 
 def tight(C=0.3):
@@ -35,7 +35,7 @@ def test_two_classes(name):
 
 @pytest.mark.parametrize("base", [tight(), OneVsRestClassifier(tight())])
 def test_three_classes(base):
-    data = simulate_several(120, 20, n_indices=3, signal=2.0, random_state=0)
+    data = simulate_multiclass(120, 20, n_indices=3, signal=2.0, random_state=0)
     clf = AngularCalibratedClassifier(base).fit(data.X, data.y)
     for p in (clf.loo_proba_, clf.plain_loo_proba_):
         assert p.shape == (120, 3)

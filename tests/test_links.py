@@ -25,7 +25,7 @@ from angcal.links import (
     as_link,
     quadrature,
 )
-from angcal.links.mixture import LOGIT_MIXTURE, kolmogorov_density
+from angcal.links.mixture import kolmogorov_density
 
 JUMP_AT = 0.37
 
@@ -509,7 +509,10 @@ def test_fine_mixture_is_the_smoothed_link_to_eleven_digits(family, spread):
     sd = np.full_like(m, spread)
     assert_allclose(value, family.smooth(m, sd), atol=1e-11)
     assert_allclose(slope, family.smooth_derivative(m, sd), atol=1e-11)
-    np.testing.assert_array_equal(family.fine_mixture.value_and_slope(m, spread), (value, slope))
+    rows = family.mixture.values_and_slopes(m[None], np.array([spread]))
+    np.testing.assert_allclose(
+        rows, [found[None] for found in family.mixture.smooth(m, spread)[:2]]
+    )
     up, down = (family.smooth_derivative(m + step, sd) for step in (1e-4, -1e-4))
     assert_allclose(bend, (up - down) / 2e-4, atol=1e-8)
 
@@ -527,8 +530,8 @@ def test_fine_mixture_of_the_logit_keeps_small_probabilities():
 
 def test_heat_equation_of_the_mixture():
     m, spread, h = np.linspace(-5, 5, 41), 0.8, 1e-5
-    up, down = (LOGIT_MIXTURE.smooth(m, spread + step)[0] for step in (h, -h))
-    assert_allclose((up - down) / (2 * h), spread * LOGIT_MIXTURE.smooth(m, spread)[2], atol=1e-9)
+    up, down = (Logit.mixture.smooth(m, spread + step)[0] for step in (h, -h))
+    assert_allclose((up - down) / (2 * h), spread * Logit.mixture.smooth(m, spread)[2], atol=1e-9)
 
 
 def test_kolmogorov_density_is_a_density_with_the_right_distribution():

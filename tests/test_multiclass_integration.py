@@ -7,12 +7,12 @@ from scipy.special import ndtr, softmax
 from angcal import Logit, Probit
 from angcal.links.multiclass import (
     AdditiveIndex,
-    CallableSeveral,
+    CallableMulticlassLink,
     InteractionIndex,
     Softmax,
     TwoLayer,
 )
-from angcal.multiclass import SeveralPredictor, angular_predictor
+from angcal.multiclass import MulticlassPredictor, angular_predictor
 from angcal.multiclass.integration import (
     Noise,
     noise_of,
@@ -128,8 +128,8 @@ def test_impossible_angles_are_refused():
         (lambda: AdditiveIndex(parts=()), "at least one"),
         (lambda: AdditiveIndex(parts=(lambda u: u,))([[7.0]]), "no probability"),
         (lambda: InteractionIndex((np.sin, np.sin), {(1, 0): np.add}), "0 <= k < l"),
-        (lambda: CallableSeveral(lambda u: u, 3, 3)(np.ones((2, 3))), "no probabilities"),
-        (lambda: CallableSeveral(lambda u: u[:, :1], 3, 3)(np.ones((2, 3))), "shape"),
+        (lambda: CallableMulticlassLink(lambda u: u, 3, 3)(np.ones((2, 3))), "no probabilities"),
+        (lambda: CallableMulticlassLink(lambda u: u[:, :1], 3, 3)(np.ones((2, 3))), "shape"),
     ],
 )
 def test_links_refuse_what_they_cannot_be(make, message):
@@ -138,7 +138,7 @@ def test_links_refuse_what_they_cannot_be(make, message):
 
 
 def test_scalar_links_give_two_columns():
-    link = CallableSeveral(lambda u: 1 / (1 + np.exp(-u.sum(axis=1))), 2)
+    link = CallableMulticlassLink(lambda u: 1 / (1 + np.exp(-u.sum(axis=1))), 2)
     p = link([[0.0, 0.0], [1.0, 2.0]])
     assert p.shape == (2, 2)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -185,7 +185,7 @@ def test_the_predictor_refuses_what_is_no_covariance(change, message):
 def test_rounding_leaves_no_probability_above_one():
     # As many weights as an average has, and a last digit more than one in their sum.
     weights = np.full(10, 0.1) * (1.0 + 4e-16)
-    predictor = SeveralPredictor(
+    predictor = MulticlassPredictor(
         Softmax(3),
         np.eye(3),
         np.zeros(3),

@@ -7,7 +7,7 @@ from sklearn.metrics import log_loss
 
 from angcal import AngularCalibratedClassifier
 from angcal.observables import observe
-from angcal.simulation import AutoregressiveCovariance, simulate_several
+from angcal.simulation import AutoregressiveCovariance, simulate_multiclass
 from angcal.sklearn_problems import read_fitted
 
 
@@ -22,7 +22,7 @@ def _sparse_logistic(l1_ratio, C):
 
 def _wide_columns(n, d, K, seed):
     covariance = AutoregressiveCovariance(d, 0.5, variance=1.0)
-    return simulate_several(n, n_indices=K, signal=3.0, covariance=covariance, random_state=seed)
+    return simulate_multiclass(n, n_indices=K, signal=3.0, covariance=covariance, random_state=seed)
 
 
 @pytest.mark.filterwarnings("ignore::angcal.AngleWarning")

@@ -14,11 +14,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV, Logit
 from angcal.links.multiclass import Softmax
-from angcal.multiclass import ClassMap, SeveralPredictor
+from angcal.multiclass import ClassMap, MulticlassPredictor
 from angcal.observables import observe
 from angcal.penalty_path import make_design, observe_path
 from angcal.penalty_path.choice import penalty_shares
-from angcal.simulation import AutoregressiveCovariance, simulate_several
+from angcal.simulation import AutoregressiveCovariance, simulate_multiclass
 from angcal.sklearn_problems import read_fitted
 
 CS = np.geomspace(1e-4, 100.0, 7)
@@ -34,7 +34,7 @@ SHAPES = {3: (150, 40), 10: (250, 30)}
 def _draw(K, n=None, d=None, seed=0):
     n, d = (SHAPES[K][0] if n is None else n), (SHAPES[K][1] if d is None else d)
     covariance = AutoregressiveCovariance(d, 0.5, variance=1.0)
-    return simulate_several(n, n_indices=K, signal=3.0, covariance=covariance, random_state=seed)
+    return simulate_multiclass(n, n_indices=K, signal=3.0, covariance=covariance, random_state=seed)
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids="K={}".format)
@@ -320,7 +320,7 @@ def test_a_known_softmax_is_used():
     data = _draw(3)
     link = Softmax(3, covariance=data.index_covariance)
     clf = AngularLogisticRegressionCV(CS, link=link).fit(data.X, data.y)
-    assert isinstance(clf.curve_, SeveralPredictor)
+    assert isinstance(clf.curve_, MulticlassPredictor)
     assert "Cov(G) known" in clf.angle_.reason
     one = AngularCalibratedClassifier(_tight(clf.C_), link=link).fit(data.X, data.y)
     np.testing.assert_allclose(clf.predict_proba(data.X), one.predict_proba(data.X), atol=5e-3)

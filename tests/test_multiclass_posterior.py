@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from angcal import AngularCalibratedClassifier
 from angcal.baselines import SoftmaxTemperature
 from angcal.multiclass.posterior import ClassPosterior, class_posterior
-from angcal.simulation import AutoregressiveCovariance, simulate_several
+from angcal.simulation import AutoregressiveCovariance, simulate_multiclass
 
 
 def _draw(n, K, log_slope=0.0, offsets=0.0, class_slopes=0.0, seed=0, scale=2.0):
@@ -222,7 +222,7 @@ def test_steps_are_those_of_a_fit_in_which_others_of_the_class_take_the_row_s_pl
 
 def _several(K):
     covariance = AutoregressiveCovariance(30, 0.5, variance=1.0)
-    data = simulate_several(
+    data = simulate_multiclass(
         15 * K + 100, n_indices=K, signal=2.0, covariance=covariance, random_state=K
     )
     return data.X, data.y

@@ -289,7 +289,7 @@ def test_the_curve_reports_what_metrics_say():
         p = curves.probabilities[:, c]
         assert_allclose(path.log_loss[c], log_loss(sim.y, p, sample_weight=weights))
         assert_allclose(path.ece[c], expected_calibration_error(sim.y, p, sample_weight=weights))
-        raw = expit(curves.own[:, c])
+        raw = expit(curves.bare[:, c])
         assert_allclose(path.uncalibrated_log_loss[c], log_loss(sim.y, raw, sample_weight=weights))
         assert_allclose(
             path.uncalibrated_ece[c], expected_calibration_error(sim.y, raw, sample_weight=weights)

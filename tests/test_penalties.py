@@ -176,7 +176,8 @@ def test_an_asymmetric_matrix_is_refused_dense_or_sparse(convert: Callable) -> N
 def test_rounding_asymmetry_is_accepted(convert: Callable) -> None:
     almost = MATRIX.copy()
     almost[0, 1] *= 1 + 1e-13
-    Quadratic(convert(almost))
+    expected = pytest.approx(Quadratic(MATRIX).value(COEF), rel=1e-12)
+    assert Quadratic(convert(almost)).value(COEF) == expected
 
 
 @pytest.mark.parametrize("matrix", [np.ones((2, 3)), np.ones(3), sparse.csr_array((2, 3))])

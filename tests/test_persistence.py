@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 import zipfile
 from functools import cache, partial
 from importlib import import_module
@@ -34,6 +35,7 @@ from angcal import (
     LinearHead,
     Logit,
     MEstimator,
+    PoolWarning,
     Quadratic,
     Ridge,
     ScoreCalibratedClassifier,
@@ -45,7 +47,7 @@ from angcal.links.multiclass import Softmax
 from angcal.losses import Loss
 from angcal.penalties import Penalty
 from angcal.persistence import FORMAT, TRUSTED, PersistenceError, about, load, save
-from angcal.simulation import simulate, simulate_several
+from angcal.simulation import simulate, simulate_multiclass
 
 skops_io = pytest.importorskip("skops.io")
 pd = pytest.importorskip("pandas")
@@ -81,7 +83,7 @@ def path_of_three(average=None):
 
 
 def many(n=400, d=40, K=20):
-    data = simulate_several(n, d, n_indices=K, random_state=0)
+    data = simulate_multiclass(n, d, n_indices=K, random_state=0)
     return AngularCalibratedClassifier().fit(data.X, data.y)
 
 
@@ -238,6 +240,26 @@ def test_a_loaded_model_goes_on(tmp_path, again):
         _ = back.loo_proba_
     np.testing.assert_array_equal(back.fit(X, Y).loo_proba_, model_of("default").loo_proba_)
     assert "loo_scores" in dir(back.observables_)
+
+
+@pytest.mark.parametrize("kind", [AngularCalibratedClassifier, AngularLogisticRegressionCV])
+def test_a_refit_says_what_the_file_did_not_hold(kind, tmp_path):
+    pool = np.random.default_rng(1).normal(size=(40, X.shape[1])) * X.std(axis=0)
+    model = kind(pool=pool, covariance=np.cov(X.T)).fit(X, Y)
+    save(model, tmp_path / "m.skops")
+    save(load(tmp_path / "m.skops"), tmp_path / "n.skops")  # another file does not forget it
+    back = load(tmp_path / "n.skops")
+    for again in (back, clone(back)):
+        with pytest.warns(PoolWarning, match=r"does not hold its covariance and pool.*set_params"):
+            again.fit(X, Y)
+    with pytest.warns(PoolWarning, match="does not hold its covariance, and"):
+        back.fit(X, Y, pool=pool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PoolWarning)
+        found = back.set_params(pool=pool, covariance=np.cov(X.T)).fit(X, Y)
+        load(tmp_path / "m.skops").predict_proba(X)  # predictions need neither
+        one().fit(X, Y)
+    np.testing.assert_array_equal(found.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize("name", ["default", "path", "three classes", "own heads", "platt"])

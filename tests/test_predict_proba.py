@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from angcal import AngularCalibratedClassifier, Logit, ScoreCalibratedClassifier
 from angcal.curve import angular_probability
-from angcal.simulation import simulate, simulate_several
+from angcal.simulation import simulate, simulate_multiclass
 
 DATA = simulate(200, 20, link=Logit(3.0), random_state=0)
 NEW = DATA.sample(50, random_state=1)[0]
@@ -73,7 +73,7 @@ def test_log_odds_of_a_calibrator_that_is_sure():
 
 
 def test_decision_of_several_classes_is_their_log_probability():
-    data = simulate_several(300, 10, n_indices=4, signal=3, random_state=0)
+    data = simulate_multiclass(300, 10, n_indices=4, signal=3, random_state=0)
     model = AngularCalibratedClassifier().fit(data.X, data.y)
     found = model.decision_function(data.X)
     assert_array_equal(found, np.log(model.predict_proba(data.X)))

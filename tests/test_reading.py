@@ -25,6 +25,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
+from angcal.arrays import softmax
 from angcal.losses import HuberisedHinge, Logistic, Loss, ProbitLikelihood, Squared, SquaredHinge
 from angcal.penalties import ElasticNet, NoPenalty, Ridge
 from angcal.sklearn_problems import (
@@ -382,7 +383,7 @@ def test_a_joint_fit_is_read_as_one():
     (fit,) = read_fits(model, X, y.astype(float), np.ones(len(X)))
     assert fit.coef.shape == (3, X.shape[1])
     assert fit.distance_to_optimum < 1e-6
-    p = fit.loss.probabilities(fit.scores)
+    p = softmax(fit.scores)
     np.testing.assert_allclose(p, model.predict_proba(X), atol=1e-6)
 
 

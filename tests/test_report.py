@@ -327,9 +327,9 @@ def test_class_figures_are_those_of_their_rows(forty):
         assert one.rows == own.sum() == 8
         p = figures.calibrated[own]
         assert one.found == np.mean(p.argmax(axis=1) == k)
-        assert one.calibrated_loss == pytest.approx(-np.log(p[:, k]).mean())
+        assert one.log_loss["calibrated"] == pytest.approx(-np.log(p[:, k]).mean())
         expected = expected_calibration_error(own, figures.plain[:, k])
-        assert one.plain_ece == pytest.approx(expected)
+        assert one.ece["plain"] == pytest.approx(expected)
     outside = [one.outside for one in forty.class_table.worst(40)]
     assert outside == sorted(outside, reverse=True)
     assert summary(forty)["by_class"]["kind 017"]["rows"] == 8

@@ -11,7 +11,7 @@ from scipy.special import expit
 from angcal.links import Logit, Probit
 from angcal.links.multiclass import (
     AdditiveIndex,
-    CallableSeveral,
+    CallableMulticlassLink,
     InteractionIndex,
     Softmax,
     TwoLayer,
@@ -22,9 +22,9 @@ from angcal.simulation import (
     IdentityCovariance,
     SpikedCovariance,
     simulate,
-    simulate_several,
+    simulate_multiclass,
 )
-from angcal.simulation.designs import draw_classes
+from angcal.simulation.designs import draw_labels
 
 D, K = 9, 3
 
@@ -61,7 +61,7 @@ every_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 
 def example(n=5, d=D, **options):
     options = {"n_indices": K, "random_state": 0, **options}
-    return simulate_several(n, d, **options)
+    return simulate_multiclass(n, d, **options)
 
 
 def some_coef(rows=4, d=D, seed=7):
@@ -144,7 +144,7 @@ def test_own_directions_and_permutations():
 def test_one_index_is_the_single_index_model():
     w, coef = some_coef(1)[0], some_coef(1, seed=8)
     one = simulate(400, weights=w, link=Logit(scale=2.0), random_state=0)
-    several = simulate_several(
+    several = simulate_multiclass(
         400, weights=w[None], signal=1.0, link=TwoLayer((1.0,), Logit(scale=2.0)), random_state=0
     )
     np.testing.assert_allclose(several.weights[0], one.weights, rtol=1e-12)
@@ -177,14 +177,14 @@ def test_rows_labels_and_truth_fit_together(link):
 
 def test_callables_become_links():
     one = example(link=LINKS["callable of one number"])
-    assert isinstance(one.link, CallableSeveral)
+    assert isinstance(one.link, CallableMulticlassLink)
     assert one.n_classes == 2
     assert example(link=LINKS["callable of four classes"]).n_classes == 4
     assert isinstance(example(link="softmax").link, Softmax)
 
 
 def test_link_knows_the_number_of_indices():
-    assert simulate_several(5, D, link=TwoLayer((0.5, 0.5)), random_state=0).n_indices == 2
+    assert simulate_multiclass(5, D, link=TwoLayer((0.5, 0.5)), random_state=0).n_indices == 2
 
 
 def test_seeds_give_their_own_streams():
@@ -261,7 +261,7 @@ def test_conditional_mean_of_the_indices_is_linear():
 class TestDrawClasses:
     def test_frequencies(self):
         p, n = np.array([0.1, 0.2, 0.3, 0.4]), 40_000
-        y = draw_classes(np.tile(p, (n, 1)), np.random.default_rng(0))
+        y = draw_labels(np.tile(p, (n, 1)), np.random.default_rng(0))
         error = np.sqrt(p * (1 - p) / n)
         assert np.all(np.abs(np.bincount(y) / n - p) < 4 * error)
 
@@ -274,8 +274,8 @@ class TestDrawClasses:
                 return np.full(size, self.value)
 
         P = np.array([[0.0, 0.7, 0.3, 0.0], [0.0, 0.1, 0.9, 0.0]])
-        assert draw_classes(P, Extreme(0.0)).tolist() == [1, 1]
-        assert draw_classes(P, Extreme(np.nextafter(1.0, 0.0))).tolist() == [2, 2]
+        assert draw_labels(P, Extreme(0.0)).tolist() == [1, 1]
+        assert draw_labels(P, Extreme(np.nextafter(1.0, 0.0))).tolist() == [2, 2]
 
 
 # --- Bad input -------------------------------------------------------------------------------
@@ -332,3 +332,12 @@ def test_bad_method_arguments_are_named():
         data.fresh(0)
     with pytest.raises(ValueError, match="m must be an integer"):
         data.pool(-1)
+
+
+def test_earlier_names_are_the_same_objects():
+    import angcal.multiclass
+    import angcal.simulation
+
+    assert angcal.simulation.simulate_several is simulate_multiclass
+    assert angcal.simulation.SeveralSimulation is angcal.simulation.MulticlassSimulation
+    assert angcal.multiclass.SeveralPredictor is angcal.multiclass.MulticlassPredictor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from angcal.estimators.training import encode_binary
+from angcal.estimators.training import encode
 
 KINDS = [
     np.array([3, 7, 3, 7]),
@@ -22,7 +22,7 @@ KINDS = [
 
 @pytest.mark.parametrize("y", KINDS, ids=lambda y: str(np.asarray(y).dtype))
 def test_the_second_class_in_sorted_order_is_label_one(y):
-    classes, labels = encode_binary(y)
+    classes, labels = encode(y)
     assert_array_equal(classes, np.unique(y))
     assert labels.dtype == np.float64
     assert_array_equal(labels, [0, 1, 0, 1])
@@ -32,7 +32,7 @@ def test_the_second_class_in_sorted_order_is_label_one(y):
 @pytest.mark.parametrize("y", [np.array([1, 1, 1]), np.array([True, True])])
 def test_one_class_is_refused(y):
     with pytest.raises(ValueError, match="one class only"):
-        encode_binary(y)
+        encode(y)
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_one_class_is_refused(y):
 )
 def test_what_is_not_binary_is_refused(y):
     with pytest.raises(ValueError, match=r"binary|Unknown label type"):
-        encode_binary(y)
+        encode(y)

@@ -33,21 +33,10 @@ from angcal.score_bins import bin_scores, gather
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
 LARGEST_COSINE = 0.9995
 
-# How the two routes err, measured over simulated and real designs (docs/angle.md). Row influences
-# treat rows as independent and fall about a tenth short; a systematic part grows with the
-# unevenness of the rows, more so where Σ⁻¹ is estimated; sampling errors are correlated.
-OBSERVABLE_INFLATION = 1.1
-OBSERVABLE_BIAS_PER_UNEVENNESS = 0.06
-OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN = 0.03
-LOO_BIAS_PER_UNEVENNESS = 0.03
 ERROR_CORRELATION = 0.55
-# An interval rounds its error up; a weight needs the typical error, smaller by about this factor.
-OBSERVABLE_ROUNDING = 1.3
-# Routes further apart than this many standard errors do not measure the same thing.
+"""Of the sampling errors of the two routes, measured over simulated and real designs."""
 DISAGREEMENT = 3.0
-SMALL_COSINE = 0.05
-# A cosine lies within [-1, 1]; one that is uncertain by this much is no estimate.
-LARGEST_ERROR = 1.0
+"""Routes further apart than this many standard errors do not measure the same thing."""
 
 
 class AngleError(ValueError):
@@ -199,22 +188,19 @@ def observable_angle(
     # Near an unpenalised optimum the rows' shares cancel, but the noise of Xᵀψ itself stays.
     pair_noise = o.residual_variance * np.sqrt(0.5 * precision.rank) / (n * square)
     relative_error = max(float(np.std(influence)) / np.sqrt(n), pair_noise)
-    error = OBSERVABLE_INFLATION * abs(cosine) * relative_error
-    rate = (
-        OBSERVABLE_BIAS_PER_UNEVENNESS
-        if precision.estimated
-        else OBSERVABLE_BIAS_PER_UNEVENNESS_KNOWN
-    )
+    # Row influences treat rows as independent and fall about a tenth short (docs/angle.md).
+    error = 1.1 * abs(cosine) * relative_error
     _require_plausible(cosine, error)
     reason = f"Σ⁻¹ from {precision.source}"
     if cosine > 1.0:
         reason += f" (estimate {cosine:.2f} cut to 1)"
-    bias = rate * o.unevenness
+    # A systematic part grows with the unevenness of the rows, more so where Σ⁻¹ is estimated.
+    bias = (0.06 if precision.estimated else 0.03) * o.unevenness
     return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
 
 
 def _require_plausible(cosine: float, error: float) -> None:
-    if error > LARGEST_ERROR:
+    if error > 1.0:  # a cosine lies within [-1, 1]
         raise AngleError(f"the observable estimate {cosine:.2f} has an error of {error:.2g}")
     if cosine > 1.0 + 2.0 * error:
         raise AngleError(
@@ -254,7 +240,7 @@ def loo_angle(
     bounds = (max(best - 0.1, -1.0), min(best + 0.1, 1.0))
     cosine = float(minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-6}).x)
     information = loo_information(observables, labels, case_weights, scale, link, cosine)
-    bias = LOO_BIAS_PER_UNEVENNESS * observables.unevenness
+    bias = 0.03 * observables.unevenness  # measured, as that of the observable angle
     reason = f"likelihood of {len(labels)} leave-one-out scores under the {link.name} link"
     return make_angle(cosine, information.standard_error, bias, "loo", reason, confidence)
 
@@ -321,8 +307,9 @@ def combine(observable: Angle, loo: Angle) -> Angle:
     disagree by more than ``DISAGREEMENT`` standard errors the excess counts against the observable
     angle: it has the stronger assumptions (Gaussian rows, an exact Σ⁻¹).
     """
-    factor = abs(loo.cosine) / max(abs(observable.cosine), SMALL_COSINE)
-    typical = factor * observable.sampling_error / OBSERVABLE_ROUNDING
+    factor = abs(loo.cosine) / max(abs(observable.cosine), 0.05)
+    # An interval rounds its error up; a weight needs the typical error, which is smaller.
+    typical = factor * observable.sampling_error / 1.3
     so, sl = float(np.hypot(typical, observable.systematic_error)), loo.standard_error
     covariance = ERROR_CORRELATION * so * sl
     spread = so**2 + sl**2 - 2.0 * covariance

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from angcal._typing import Floats
 from angcal.threads import blas_threads
@@ -82,10 +83,21 @@ def on_host(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+def largest_entry(X: Any) -> float:
+    """max |x_ij| of a NumPy or sparse array, without a copy of it."""
+    entries = X.data if hasattr(X, "tocsr") else X
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+
+
+def softmax(logits: Any, axis: int = 1) -> Any:
+    """exp(u_k)/Σ_l exp(u_l) along an axis, where the logits are."""
+    xp = namespace_of(logits)
+    p = xp.exp(logits - xp.max(logits, axis=axis, keepdims=True))
+    return p / xp.sum(p, axis=axis, keepdims=True)
+
+
 ENTRIES_AT_ONCE = 1 << 15
 """Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
-MANY_ENTRIES = 1 << 24
-"""From so many on it pays to start threads for widening."""
 
 
 def product(X: Any, v: Floats) -> Floats:
@@ -93,13 +105,15 @@ def product(X: Any, v: Floats) -> Floats:
     if not isinstance(X, np.ndarray) or X.dtype == v.dtype:
         return np.asarray(X @ v, dtype=np.float64)
     out = np.empty((X.shape[0], *v.shape[1:]))
-    # Widening is not the work of BLAS, so that its threads do not help there; ours do.
-    parts = blas_threads() if X.size >= MANY_ENTRIES else 1
+    # Widening is not the work of BLAS, so that its threads do not help there; ours do, from so
+    # many entries on that it pays to start them.
+    parts = blas_threads() if X.size >= 1 << 24 else 1
     bounds = np.linspace(0, X.shape[0], parts + 1).astype(int)
 
     def fill(part: int) -> None:
-        rows = slice(bounds[part], bounds[part + 1])
-        _widened_product(X[rows], v, out[rows])
+        own = slice(bounds[part], bounds[part + 1])
+        for rows in _cached_slices(X[own]):
+            np.matmul(X[own][rows], v, out=out[own][rows])
 
     if parts == 1:
         fill(0)
@@ -109,10 +123,9 @@ def product(X: Any, v: Floats) -> Floats:
     return out
 
 
-def _widened_product(X: Any, v: Floats, out: Floats) -> None:
-    rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
-    for start in range(0, X.shape[0], rows):
-        np.matmul(X[start : start + rows], v, out=out[start : start + rows])
+def _cached_slices(X: Any) -> Iterator[slice]:
+    """Slices of rows that are widened to double precision at a time."""
+    return gen_batches(X.shape[0], max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1)))
 
 
 def transposed_product(X: Any, u: Floats) -> Floats:
@@ -120,9 +133,8 @@ def transposed_product(X: Any, u: Floats) -> Floats:
     if not isinstance(X, np.ndarray) or X.dtype == u.dtype:
         return np.asarray(X.T @ u, dtype=np.float64)
     out = np.zeros((X.shape[1], *u.shape[1:]))
-    rows = max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1))
-    for start in range(0, X.shape[0], rows):
-        out += X[start : start + rows].T @ u[start : start + rows]
+    for rows in _cached_slices(X):
+        out += X[rows].T @ u[rows]
     return out
 
 

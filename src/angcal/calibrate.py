@@ -39,15 +39,13 @@ from angcal.covariance import (
     score_scale,
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
+from angcal.leverages.groups import Groups
 from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables, honest_scores
 from angcal.problem import LinearFit
 
-SMALLEST_CLASS = 3
-# Leave-one-out scores contradict a centre or a spread when they are this far from it.
-LARGEST_OFF_CENTER, LARGEST_SPREAD_RATIO = 0.5, 3.0
 ANGLE_METHODS = ("auto", "observable", "loo")
 
 
@@ -90,6 +88,8 @@ class LeftOut:
         Scores that their own labels have not touched (:func:`~angcal.observables.honest_scores`).
     own_scores : (n,) array
         ũ, the scores of the model without the row, its intercept included.
+    groups : Groups or None
+        Rows that were left out together.
     """
 
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
@@ -98,6 +98,7 @@ class LeftOut:
     labels: Floats
     weights: Floats
     own_scores: Floats
+    groups: Groups | None = None
 
     def probabilities(self) -> Floats:
         """(n, 2), one column for each class."""
@@ -109,7 +110,7 @@ class LeftOut:
             p = self.curve.predict(self.scores)
         else:
             standard = self.curve.scale.standardise(self.scores)
-            p = self.posterior.leave_one_out(standard, self.labels, self.weights)
+            p = self.posterior.leave_one_out(standard, self.labels, self.weights, self.groups)
             p = np.clip(p, self.curve.floor, 1.0 - self.curve.floor)
         return np.column_stack([1.0 - p, p])
 
@@ -172,7 +173,8 @@ def _left_out(
 ) -> LeftOut:
     scores = honest_scores(fit, observables)
     weights = case_weights / np.mean(case_weights)
-    return LeftOut(curve, posterior, scores, fit.labels, weights, observables.loo_scores)
+    own, groups = observables.loo_scores, observables.groups
+    return LeftOut(curve, posterior, scores, fit.labels, weights, own, groups)
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:
@@ -180,14 +182,14 @@ def _warn_about_scores(observables: Observables, case_weights: Floats, scale: Sc
     scores = observables.calibration_scores
     center = float(np.average(scores, weights=case_weights))
     spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
-    if not observables.has_intercept and abs(center) > LARGEST_OFF_CENTER * spread:
+    if not observables.has_intercept and abs(center) > 0.5 * spread:
         warn(
             f"The fit has no intercept, which presumes centred features, but its scores are "
             f"centred at {center / spread:.1f} standard deviations. Fit an intercept, or centre X.",
             AngleWarning,
         )
     ratio = scale.norm / max(spread, np.finfo(float).tiny)
-    plausible = 1.0 / LARGEST_SPREAD_RATIO <= ratio <= LARGEST_SPREAD_RATIO
+    plausible = 1.0 / 3.0 <= ratio <= 3.0
     # A pool is compared with X column by column; a covariance has only its scores to be judged by.
     if scale.source == "covariance" and not plausible:
         warn(
@@ -214,8 +216,8 @@ def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str 
     if options.link_known and not isinstance(options.angle, str):
         return None  # nothing is left to be estimated from labels
     smallest = int(min(fit.labels.sum(), len(fit.labels) - fit.labels.sum()))
-    if smallest < SMALLEST_CLASS:
-        return f"the smaller class has {smallest} rows, fewer than {SMALLEST_CLASS}"
+    if smallest < 3:
+        return f"the smaller class has {smallest} rows, fewer than 3"
     return None
 
 
@@ -239,11 +241,6 @@ def _fallback(
     curve = ConstantCurve(prevalence)
     left_out = _left_out(fit, observables, case_weights, curve, None)
     return Calibration(angle, options.link, scale, curve, left_out)
-
-
-# Labels determine the angle where its interval is no wider than this, in degrees.
-WIDEST_INTERVAL = 20.0
-NOT_DETERMINED = "the angle is not determined by labels alone; an unlabelled pool would"
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,9 +290,15 @@ class _Evidence:
         return replace(observable, reason=reason), self._posterior(observable)
 
     def _posterior(self, known: Angle | None) -> LinkPosterior:
-        return link_posterior(
-            self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known
-        )
+        given = (self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known)
+        found, groups = link_posterior(*given), self.observables.groups
+        if groups is None:
+            return found
+        weights = self.case_weights / np.mean(self.case_weights)
+        left_out = found.leave_one_out(self.standard_scores, self.fit.labels, weights, groups)
+        effect = groups.design_effect(self.fit.labels - left_out)
+        count = found.belief.labels_count_for / effect
+        return link_posterior(*given, replace(found.belief, labels_count_for=count))
 
     def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
         """Without Σ⁻¹; the interval says how little labels know of the angle itself."""
@@ -311,8 +314,8 @@ class _Evidence:
                 "weights come from elsewhere, check the order of the classes.",
                 AngleWarning,
             )
-        elif high - low > WIDEST_INTERVAL:
-            reason = NOT_DETERMINED
+        elif high - low > 20.0:
+            reason = "the angle is not determined by labels alone; an unlabelled pool would"
         if why_not_observable is not None:
             reason += f"; no observable angle: {why_not_observable}"
         error = posterior.cosine_sd

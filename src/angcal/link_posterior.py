@@ -29,7 +29,7 @@ has what this was compared with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,30 +38,25 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.curve import CurvePart, noise_share
+from angcal.leverages.groups import Groups
 from angcal.links import Link
 from angcal.score_bins import BinnedScores, bin_scores
 
 # Of log κ, in posterior standard deviations.
 DEVIATIONS = (-2.0, -1.0, 0.0, 1.0, 2.0)
-# Flat curves of small weight are what is left of doubt far out, where steep ones are sure.
-SMALLEST_WEIGHT, HOPELESS = 1e-5, 12.0
-# Curves are weighed about the optimum, which need not be known to better than a tenth of a
-# standard error.
+HERMITE = tuple(
+    (float(node), float(weight / np.sqrt(2.0 * np.pi)))
+    for node, weight in zip(*np.polynomial.hermite_e.hermegauss(5), strict=True)
+)
+"""Nodes and weights of E f(Z), for a cosine that is known up to a normal error."""
+HOPELESS = 12.0
+"""In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
+"""Curves are weighed about the optimum: a tenth of a standard error from it will do."""
 LOG_SCALES = (-5.0, 7.0)
-MOST_SCORING_STEPS, MOST_HALVINGS, LONGEST_STEP = 20, 30, 1.0
-# Of median and spread of the scores, in units of ‖ŵ‖_Σ: beyond, their centre or their covariance is
-# not that of the labelled rows.
-LARGEST_MEDIAN, LARGEST_SPREAD = 2.0, 4.0
-# Distance of a normal variable's quartiles, in standard deviations.
-NORMAL_QUARTILES = 1.349
-# Rows whose own labels are undone at a time: 55 curves of 16 probits each, some 30 MB.
+"""Bounds of log κ."""
 ROWS_AT_ONCE = 2048
-# An angle from elsewhere is never taken to be known better than this, unless exactly.
-SMALLEST_COSINE_ERROR = 5e-3
-# Gauss–Hermite, for a cosine that is known up to a normal error.
-NODES, SHARES = np.polynomial.hermite_e.hermegauss(5)
-HERMITE = tuple(zip(NODES.tolist(), (SHARES / SHARES.sum()).tolist(), strict=True))
+"""Rows whose own labels are undone at a time: 55 curves of 16 probits each, some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,8 @@ class Belief:
             return [(cosine, 1.0 / len(self.cosines)) for cosine in self.cosines]
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
-        error = max(known.standard_error, SMALLEST_COSINE_ERROR)
+        # It is never taken to be known better than this, unless exactly.
+        error = max(known.standard_error, 5e-3)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
@@ -179,7 +175,8 @@ class LinkPosterior:
         joined = [np.concatenate([getattr(part, name) for part in found]) for name in names]
         weights = np.exp(joined[0] - joined[0].max())
         whole = Curves(weights / weights.sum(), *joined[1:])
-        return whole.take(whole.weights >= SMALLEST_WEIGHT)
+        # Flat curves of small weight are what is left of doubt far out, where steep ones are sure.
+        return whole.take(whole.weights >= 1e-5)
 
     @property
     def parts(self) -> tuple[CurvePart, ...]:
@@ -231,7 +228,9 @@ class LinkPosterior:
         (_, best) = self._optimum(cosine, self._start(cosine), LOOSE_GAIN * 1e-4)
         return self.family.with_parameters(float(np.exp(best[0])), float(best[1]))
 
-    def leave_one_out(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
+    def leave_one_out(
+        self, scores: Floats, labels: Floats, weights: Floats, groups: Groups | None = None
+    ) -> Floats:
         """F̄₍₋ᵢ₎(s_i): the curve at each row, had its label not been among those that made it.
 
         Leaving label i out divides the weight of curve k by p_k(y_i)^½, and moves its offset back
@@ -242,22 +241,24 @@ class LinkPosterior:
         ----------
         scores, labels, weights : (n,) arrays
             Standard leave-one-out scores, labels of 0.0 and 1.0, weights of mean one.
+        groups : Groups, optional
+            Rows whose labels are left out together.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        parts = range(0, len(scores), ROWS_AT_ONCE)
-        return np.concatenate(
-            [
-                self._without_own(*(values[start : start + ROWS_AT_ONCE] for values in rows))
-                for rows in [(scores, labels, weights)]
-                for start in parts
-            ]
-        )
+        found = np.empty(len(scores))
+        together = np.arange(len(scores)) if groups is None else groups.codes
+        for rows in _whole_groups(together):
+            given = (scores[rows], labels[rows], weights[rows])
+            found[rows] = self._without_own(*given, None if groups is None else together[rows])
+        return found
 
-    def _without_own(self, scores: Floats, labels: Floats, weights: Floats) -> Floats:
-        """F̄₍₋ᵢ₎(s_i) of some rows."""
+    def _without_own(
+        self, scores: Floats, labels: Floats, weights: Floats, together: np.ndarray | None
+    ) -> Floats:
+        """F̄₍₋ᵢ₎(s_i) of some rows, each without all that have its number in ``together``."""
         found, count = self.curves, self.belief.labels_count_for * weights[:, None]
         noises = np.hypot(found.noises, found.deviations)
         centers = scores[:, None] * found.slopes + found.offsets
@@ -265,8 +266,12 @@ class LinkPosterior:
         p, rates = _floored(p).T, rates.T
         own = np.where(labels[:, None] == 1.0, p, 1.0 - p)
         pull = (labels[:, None] - p) * rates / (p * (1.0 - p))
-        shifts = np.clip(count * found.deviations**2 * pull, -found.deviations, found.deviations)
-        logs = np.log(found.weights) - count * np.log(own)
+        lost, pull = count * np.log(own), count * pull
+        if together is not None:
+            _, starts, places = np.unique(together, return_index=True, return_inverse=True)
+            lost, pull = (np.add.reduceat(part, starts)[places] for part in (lost, pull))
+        shifts = np.clip(found.deviations**2 * pull, -found.deviations, found.deviations)
+        logs = np.log(found.weights) - lost
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         moved, _ = self._values((centers - shifts).T, noises)
@@ -294,8 +299,10 @@ class LinkPosterior:
         share = np.cumsum(self.bins.total[order])
         quartiles = np.searchsorted(share, np.array([0.25, 0.5, 0.75]) * share[-1])
         low, median, high = self.bins.nodes[order][quartiles]
-        spread = (high - low) / NORMAL_QUARTILES
-        if abs(median) <= LARGEST_MEDIAN and spread <= LARGEST_SPREAD:
+        # Quartiles of a normal variable are 1.349 standard deviations apart. In units of ‖ŵ‖_Σ
+        # median and spread are small unless center or covariance are not those of these rows.
+        spread = (high - low) / 1.349
+        if abs(median) <= 2.0 and spread <= 4.0:
             return np.array([self.belief.log_scale, 0.0])
         log_scale = max(self.belief.log_scale - np.log(max(spread, 1.0)), LOG_SCALES[0])
         return np.array([log_scale, -np.exp(log_scale) * cosine * median])
@@ -329,6 +336,7 @@ class LinkPosterior:
         gradient, information = count * gradient, count * information
         gradient[0] += off / belief.log_scale_sd
         information[0, 0] += 1.0 / belief.log_scale_sd**2
+        information[1, 1] += np.finfo(float).tiny  # where every p is at its floor, β stays
         return count * value + 0.5 * float(off**2), gradient, information
 
     def _along(
@@ -373,6 +381,18 @@ class LinkPosterior:
         log_weights += np.log(deviations / widths) - 0.5 * off**2 + log_measure
         cosines = np.full(len(scales), cosine)
         return Curves(log_weights, cosines, slopes, offsets + moves, noises, deviations)
+
+
+def _whole_groups(together: np.ndarray) -> Iterator[np.ndarray]:
+    """Numbers of rows, a few thousand at a time, those of equal ``together`` next to each other."""
+    order = np.argsort(together, kind="stable")
+    first = np.flatnonzero(np.diff(together[order], prepend=-1))
+    start = 0
+    while start < len(order):
+        later = first[np.searchsorted(first, start + ROWS_AT_ONCE) :]
+        end = int(later[0]) if len(later) else len(order)
+        yield order[start:end]
+        start = end
 
 
 def link_posterior(
@@ -427,25 +447,28 @@ def fisher_scoring(
     gain: float,
     limit: float = np.inf,
 ) -> tuple[Evaluation, Floats]:
-    """Minimize a loss in two parameters, the first within bounds: (evaluation, parameters).
+    """Minimize a loss in a few parameters, the first within bounds: (evaluation, parameters).
 
     Newton's method with the Fisher information, which is never indefinite, and halved steps where
     a whole one does not lower the loss. Ends where the next step would gain less than ``gain``, or
     where even twice the gain that it promises leaves the loss above ``limit``.
     """
-    theta = np.array([np.clip(start[0], *bounds), start[1]])
+    theta = start.copy()
+    theta[0] = np.clip(theta[0], *bounds)
     here = evaluate(theta)
-    for _ in range(MOST_SCORING_STEPS):
+    for _ in range(20):
         value, gradient, information = here
-        held = theta[0] in bounds and gradient[0] * (1.0 if theta[0] == bounds[0] else -1.0) > 0
-        step = _scoring_step(gradient, information, held)
+        uphill = gradient[0] > 0 if theta[0] == bounds[0] else gradient[0] < 0
+        held = int(theta[0] in bounds and uphill)
+        step = np.zeros_like(gradient)
+        step[held:] = np.linalg.solve(information[held:, held:], -gradient[held:])
         # Half the squared length of the step in standard errors: what is left to gain.
         promised = -float(gradient @ step)
         if promised < gain or value - promised > limit:
             break
-        # A long step in log κ promises what a curve that is nearly a step cannot keep.
-        step = step * min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
-        for halvings in range(MOST_HALVINGS):  # noqa: B007 (its last value counts)
+        # A long step in a logarithm promises what a curve that is nearly a step cannot keep.
+        step = step / max(abs(float(step[0])), 1.0)
+        for halvings in range(30):  # noqa: B007 (its last value counts)
             trial = theta + step
             trial[0] = np.clip(trial[0], *bounds)
             found = evaluate(trial)
@@ -459,18 +482,3 @@ def fisher_scoring(
         if halvings > 3:
             break
     return here, theta
-
-
-def _scoring_step(gradient: Floats, information: Floats, held: bool) -> Floats:
-    (aa, ab), (_, bb) = information
-    if held:
-        return np.array([0.0, -gradient[1] / bb if bb > 0 else 0.0])
-    # A ridge of rounding size keeps a flat direction from running off.
-    aa, bb = aa * (1.0 + 1e-12) + 1e-300, bb * (1.0 + 1e-12) + 1e-300
-    determinant = aa * bb - ab * ab
-    return np.array(
-        [
-            (ab * gradient[1] - bb * gradient[0]) / determinant,
-            (ab * gradient[0] - aa * gradient[1]) / determinant,
-        ]
-    )

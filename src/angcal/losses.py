@@ -19,13 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, expit, log_ndtr, logsumexp, softmax
+from scipy.special import erfcx, expit, log_ndtr, logsumexp
 
 from angcal._typing import Floats
-from angcal.arrays import namespace_of, on_host, placed_like
-
-SMALLEST_REST = 1e-3
-"""What is left of a row's curvature at least: a row that determines its own fit says nothing."""
+from angcal.arrays import namespace_of, on_host, placed_like, softmax
 
 
 class Loss(ABC):
@@ -248,21 +245,17 @@ class Multinomial(BlockLoss):
     def n_scores(self) -> int:
         return self.n_classes
 
-    def probabilities(self, scores: Floats) -> Floats:
-        """softmax(u_i), (n, K)."""
-        return softmax(scores, axis=1)
-
     def value(self, scores: Floats, labels: Floats) -> Floats:
         own = scores[np.arange(len(labels)), labels.astype(np.intp)]
         return logsumexp(scores, axis=1) - own
 
     def gradient(self, scores: Floats, labels: Floats) -> Floats:
-        missed = self.probabilities(scores)
+        missed = softmax(scores)
         missed[np.arange(len(labels)), labels.astype(np.intp)] -= 1.0
         return missed
 
     def hessian(self, scores: Floats, labels: Floats) -> Floats:
-        p = self.probabilities(scores)
+        p = softmax(scores)
         return self._on_contrasts * p * (1.0 - p)
 
     @property
@@ -317,8 +310,7 @@ class Multinomial(BlockLoss):
 
     def terms(self, U: Any, labels: Any, xp: Any) -> tuple[Any, Any]:
         u = self._by_class(U)
-        p = xp.exp(u - xp.max(u, axis=1, keepdims=True))
-        p = p / xp.sum(p, axis=1, keepdims=True)
+        p = softmax(u)
         return xp.where(self._own(labels), p - 1.0, p).reshape(U.shape), (p, p)
 
     def constant_scores(self, labels: Floats, weights: Floats) -> Floats:
@@ -351,7 +343,8 @@ class Multinomial(BlockLoss):
 def curvature_of(held_back: Any, steps: Any) -> Any:
     """w with w/(1 + γw) = E: the curvature of a problem of its own that is held back as much."""
     rest = 1.0 - steps * held_back
-    return held_back / namespace_of(rest).clip(rest, SMALLEST_REST, None)
+    # A row that determines its own fit says nothing.
+    return held_back / namespace_of(rest).clip(rest, 1e-3, None)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 
-# Modules whose frames are passed over on the way to the line that the user wrote.
-INNER = (
-    *("angcal", "sklearn", "joblib", "contextlib", "functools"),
-    *("multiprocessing", "threading", "concurrent"),
-)
-
 
 class AngleWarning(UserWarning):
     """An angle could not be estimated as asked; the message says why and what was done."""
@@ -34,8 +28,9 @@ class PoolWarning(UserWarning):
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the nearest line outside angcal and scikit-learn, however deep the call."""
+    inner = "angcal sklearn joblib contextlib functools multiprocessing threading concurrent"
     frame, level = sys._getframe(1), 2
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in INNER:
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in inner.split():
         if frame.f_back is None:
             break
         frame, level = frame.f_back, level + 1

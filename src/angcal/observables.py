@@ -20,6 +20,9 @@ h_i = x_iᵀĤ_ww x_i + 1/(ΣD + Nq₀), so the push is removed by
 
     z̃_i = u_i − (h_i − 1/(ΣD + Nq₀)) / (1 − h_i D_i) · ψ_i
 
+Rows that belong together are left out together (:mod:`angcal.leverages.groups`); ũ and z̃ are then
+the scores of the fit without a row's group.
+
 With one score for each of K classes, every class has its own h_i, D_i and γ_i, and D_i is what of
 the joint curvature belongs to it (:meth:`angcal.losses.Multinomial.held_back`). This
 module is the only home of these formulas.
@@ -35,7 +38,10 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import softmax
 from angcal.leverages import Leverages
+from angcal.leverages.groups import GroupMoves, Groups
+from angcal.leverages.shared import ClassRows, LeveragesOf, corrected_steps, shared_steps
 from angcal.leverages.steps import left_out, put_back, remaining_curvature
 from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
@@ -70,6 +76,8 @@ class Observables:
         Standard error of the common γ as a share of it; 0 where the leverages are exact.
     remark : str
         Why sampled rows were not enough, where they were tried and were not.
+    group_moves : GroupMoves or None
+        What leaving out a row's group does to its score; None where each row is left out alone.
 
     See Also
     --------
@@ -97,11 +105,17 @@ class Observables:
     side: str
     step_error: float = 0.0
     remark: str = ""
+    group_moves: GroupMoves | None = None
 
     @property
     def n_samples(self) -> int:
         """n."""
         return len(self.scores)
+
+    @property
+    def groups(self) -> Groups | None:
+        """Rows that are left out together; None where each is left out alone."""
+        return None if self.group_moves is None else self.group_moves.groups
 
     @cached_property
     def leverage_shares(self) -> Floats:
@@ -144,6 +158,8 @@ class Observables:
     @cached_property
     def loo_scores(self) -> Floats:
         """ũ_i = u_i − γ_i ψ_i ≈ x_iᵀŵ₍₋ᵢ₎ + b̂₍₋ᵢ₎."""
+        if self.group_moves is not None:
+            return self.scores - self.group_moves.all
         return self.scores - self.loo_steps * self.residuals
 
     @cached_property
@@ -155,6 +171,8 @@ class Observables:
     @cached_property
     def calibration_scores(self) -> Floats:
         """z̃_i: score of row i under weights that have not seen it, at the fitted intercept."""
+        if self.group_moves is not None:
+            return self.scores - self.group_moves.slopes
         return self.scores - self.slope_steps * self.residuals
 
     @cached_property
@@ -164,11 +182,12 @@ class Observables:
         return float(np.std(self.loo_steps)) / mean if mean > 0 else 0.0
 
 
-def observe(fit: LinearFit) -> Observables:
+def observe(fit: LinearFit, groups: Groups | None = None) -> Observables:
     """Observables of a fit, from one factorization on the smaller side.
 
     With K scores, steps γ that all classes share come first, from a problem that is held back as
-    much as they are on average; then, where that is cheap, those of each class.
+    much as they are on average; then, where that is cheap, those of each class. Rows of a group
+    are left out together.
 
     Examples
     --------
@@ -183,31 +202,59 @@ def observe(fit: LinearFit) -> Observables:
     >>> bool(0 < observe(minimize(problem)).degrees_of_freedom < 6)
     True
     """
-    if not isinstance(fit.loss, Multinomial):
-        return observables_from(fit, fit.leverages())
-    if fit.penalty.l1 > 0:
-        return _observe_active(fit, fit.loss)
     n, d = fit.shape
-    separate = plan.separates_classes(n, min(n, d), fit.loss.n_classes)
-    p, mean = fit.loss.probabilities(fit.scores), mean_curvature(fit.curvatures)
-    for done in range(1, plan.MOST_ROUNDS + 1):
-        found = fit.leverages(mean)
-        steps = left_out(found.values, mean)
-        held = fit.loss.held_back(p, fit.weights, steps)
-        before, mean = mean, curvature_of(mean_curvature(held), steps)
-        if is_settled(before, mean, done, separate):
-            break
-    curvatures = curvature_of(held, steps)
-    if separate:
-        return observables_from(fit, fit.leverages(curvatures), curvatures)
-    some = typical_classes(curvatures)
-    own = left_out(fit.leverages(curvatures[:, some]).values, curvatures[:, some])
-    steps = steps * step_ratio(own, steps, fit.residuals[:, some])
-    shared = replace(found, values=put_back(steps, curvatures))
-    return observables_from(fit, shared, curvatures)
+    if groups is not None and fit.loss.n_scores == 1:
+        # One factorization for leverages and for groups, on the side that groups can be read from.
+        fit = replace(fit, hessian_method="primal")
+    separate = isinstance(fit.loss, Multinomial) and plan.separates_classes(
+        n, min(n, d), fit.loss.n_classes
+    )
+    found = observe_all([fit], lambda parts, _: [fit.leverages(D) for D in parts], separate)[0]
+    return found if groups is None else with_groups(fit, found, groups)
 
 
-def _observe_active(fit: LinearFit, loss: Multinomial) -> Observables:
+def with_groups(fit: LinearFit, found: Observables, groups: Groups) -> Observables:
+    """Observables whose scores are those of each row's fit without its group."""
+    moves = fit.leave_groups_out(found.curvatures, groups, found.intercept_leverage)
+    return replace(found, group_moves=moves)
+
+
+def observe_all(fits: list[LinearFit], leverages: LeveragesOf, separate: bool) -> list[Observables]:
+    """Observables of fits that share a loss and rows, as the penalties of a path do.
+
+    Parameters
+    ----------
+    fits : list of LinearFit
+    leverages : callable
+        (curvatures, places of the fits that they belong to) -> leverages of each.
+    separate : bool
+        Whether each of K classes has leverages of its own; for one score it does not matter.
+    """
+    loss = fits[0].loss
+    curvatures = [fit.curvatures for fit in fits]
+    if isinstance(loss, Multinomial) and fits[0].penalty.l1 > 0:
+        curvatures = [_active_curvatures(fit, loss) for fit in fits]
+    elif isinstance(loss, Multinomial):
+        rows = [_class_rows(fit, loss) for fit in fits]
+        shared = shared_steps(rows, leverages, separate)
+        curvatures = [each.curvatures() for each in shared]
+        if not separate:
+            totals = [D.sum(axis=0) for D in curvatures]
+            steps = corrected_steps(rows, shared, totals, leverages)
+            found = [
+                replace(each.leverages, values=put_back(step, D))
+                for each, step, D in zip(shared, steps, curvatures, strict=True)
+            ]
+            return list(map(observables_from, fits, found, curvatures))
+    found = leverages(curvatures, list(range(len(fits))))
+    return list(map(observables_from, fits, found, curvatures))
+
+
+def _class_rows(fit: LinearFit, loss: Multinomial) -> ClassRows:
+    return ClassRows(loss, softmax(fit.scores), fit.labels.astype(np.intp), fit.weights)
+
+
+def _active_curvatures(fit: LinearFit, loss: Multinomial) -> Floats:
     """Of an ℓ₁ penalty, which leaves every class columns of its own.
 
     K/(K − 1)·p(1 − p) is what scores that sum to zero see. A column that one class alone uses sees
@@ -218,41 +265,11 @@ def _observe_active(fit: LinearFit, loss: Multinomial) -> Observables:
     share = 1.0 - (K - classes) / (K * (K - 1.0))
     curvatures = share * fit.curvatures
     steps = left_out(fit.leverages(curvatures).values, curvatures)
-    held = share * loss.held_back(loss.probabilities(fit.scores), fit.weights, steps)
-    curvatures = curvature_of(held, steps)
-    return observables_from(fit, fit.leverages(curvatures), curvatures)
+    return curvature_of(share * _class_rows(fit, loss).held_back(steps), steps)
 
 
-def mean_curvature(curvatures: Floats) -> Floats:
-    """Of all classes, (n, 1)."""
-    return curvatures.mean(axis=1, keepdims=True)
-
-
-def is_settled(before: Floats, after: Floats, done: int, separate: bool) -> bool:
-    """Whether another round would hardly change the curvature that is left."""
-    fewest = plan.SEPARATE_ROUNDS if separate else plan.SHARED_ROUNDS
-    return done >= fewest and after.sum() > (1.0 - plan.ROUND_TOLERANCE) * before.sum()
-
-
-def typical_classes(curvatures: Floats) -> np.ndarray:
-    """A few classes, from those of the least curvature to those of the most."""
-    totals = curvatures.sum(axis=0)
-    count = min(plan.SAMPLED_CLASSES, len(totals))
-    places = (np.arange(count) + 0.5) * len(totals) / count
-    return np.argsort(totals)[places.astype(np.intp)]
-
-
-def step_ratio(own: Floats, shared: Floats, residuals: Floats) -> float:
-    """Σψ²γ_ik/Σψ²γ_i over some classes: by how much shared steps fall short of their own."""
-    squares = residuals**2
-    return float(np.sum(squares * own) / max(np.sum(squares * shared), np.finfo(float).tiny))
-
-
-def observables_from(
-    fit: LinearFit, found: Leverages, curvatures: Floats | None = None
-) -> Observables:
-    """Observables of a fit whose leverages are at hand, under its own curvatures or given ones."""
-    D = fit.curvatures if curvatures is None else curvatures
+def observables_from(fit: LinearFit, found: Leverages, D: Floats) -> Observables:
+    """Observables of a fit whose leverages under curvatures D are at hand."""
     return Observables(
         scores=fit.scores,
         linear_scores=fit.scores - fit.intercept,
@@ -278,12 +295,15 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     """
     if not fit.fit_intercept:
         return observables.loo_scores
-    codes = fit.labels.astype(np.intp)
-    if isinstance(fit.loss, Logistic):
-        return observables.loo_scores + count_shifts(codes, fit.weights, 2) @ [-1.0, 1.0]
-    if isinstance(fit.loss, Multinomial):
-        return observables.loo_scores + count_shifts(codes, fit.weights, fit.loss.n_classes)
-    return observables.calibration_scores
+    codes, moves = fit.labels.astype(np.intp), observables.group_moves
+    K = 2 if isinstance(fit.loss, Logistic) else fit.loss.n_scores
+    if not isinstance(fit.loss, Logistic | Multinomial):
+        return observables.calibration_scores
+    if moves is None:
+        shifts = count_shifts(codes, fit.weights, K)
+    else:
+        shifts = group_count_shifts(codes, fit.weights, K, moves.groups)
+    return observables.loo_scores + (shifts @ [-1.0, 1.0] if K == 2 else shifts)
 
 
 def count_shifts(
@@ -300,6 +320,19 @@ def count_shifts(
     shifts = np.zeros((len(codes), n_classes))
     shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
     return shifts
+
+
+def group_count_shifts(
+    codes: np.ndarray, weights: Floats, n_classes: int, groups: Groups
+) -> Floats:
+    """(W_gk/W_k)·W/(W − W_g), (n, K): the same where a group g with weight W_gk in class k goes."""
+    own = np.zeros((len(codes), n_classes))
+    own[np.arange(len(codes)), codes] = weights
+    in_group = groups.sums(own)
+    totals, rest = own.sum(axis=0), weights.sum() - in_group.sum(axis=1, keepdims=True)
+    return (in_group / np.maximum(totals, np.finfo(float).tiny) * weights.sum() / rest)[
+        groups.codes
+    ]
 
 
 def _intercept_leverage(fit: LinearFit, curvatures: Floats) -> Any:

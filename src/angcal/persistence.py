@@ -15,6 +15,7 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,17 @@ from angcal.tables.reading import UNREADABLE
 FORMAT = 2
 ABOUT, SCHEMA = "angcal.json", "schema.json"
 DAMAGE = (*UNREADABLE, AttributeError, IndexError, RuntimeError)
-# Whose modules a file may name at all; looked at before skops is.
-PACKAGES = {"angcal", "sklearn", "numpy", "scipy", "builtins", "collections"}
 # Types of each module that a model may hold besides those that skops trusts by itself.
 TYPES = {
     "angcal.angle": "Angle",
     "angcal.calibrate": "LeftOut",
     "angcal.link_posterior": "Belief Curves LinkPosterior",
     "angcal.score_bins": "BinnedScores",
+    "angcal.baselines.adapters": "OneVsRestCalibration PairedScores",
     "angcal.baselines.calibrators": "BetaCalibration HistogramBinning IsotonicCalibration "
     "PlattScaling QuadraticScaling TemperatureScaling",
-    "angcal.baselines.several": "DirichletCalibration MatrixScaling OneVsRestCalibration "
-    "PairedScores SoftmaxTemperature StructuredMatrixScaling VectorScaling",
+    "angcal.baselines.multiclass": "DirichletCalibration MatrixScaling SoftmaxTemperature "
+    "StructuredMatrixScaling VectorScaling",
     "angcal.covariance.scale": "ScoreScale",
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.m_estimator": "MEstimator",
@@ -58,7 +58,7 @@ TYPES = {
     "angcal.multiclass.choice": "MapChoice",
     "angcal.multiclass.class_map": "ClassMap",
     "angcal.multiclass.integration": "Noise Rule",
-    "angcal.multiclass.predictor": "SeveralPredictor",
+    "angcal.multiclass.predictor": "MulticlassPredictor SeveralPredictor",
     "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
     "numpy": "dtype",
     "scipy.sparse._csc": "csc_array csc_matrix",
@@ -110,14 +110,12 @@ def save(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from angcal import AngularCalibratedClassifier
-    >>> from angcal.simulation import simulate
-    >>> data = simulate(100, 20, link="logit", random_state=0)
-    >>> model = AngularCalibratedClassifier().fit(data.X, data.y)
+    >>> from angcal import MEstimator
+    >>> model = MEstimator().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     >>> with TemporaryDirectory() as folder:
-    ...     save(model, Path(folder) / "model.skops", about={"rows": 100})
+    ...     save(model, Path(folder) / "model.skops", about={"rows": 3})
     ...     about(Path(folder) / "model.skops")["rows"]
-    100
+    3
     """
     path = Path(path)
     try:
@@ -178,21 +176,19 @@ def load(path: Any) -> Any:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from angcal import AngularCalibratedClassifier
-    >>> from angcal.simulation import simulate
-    >>> data = simulate(100, 20, link="logit", random_state=0)
+    >>> from angcal import MEstimator
+    >>> model = MEstimator().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "model.skops"
-    ...     save(AngularCalibratedClassifier().fit(data.X, data.y), file)
-    ...     load(file).predict_proba(data.X).shape
-    (100, 2)
+    ...     save(model, Path(folder) / "model.skops")
+    ...     load(Path(folder) / "model.skops")
+    MEstimator()
     """
     path = Path(path)
-    data = _read(path)
-    _check_versions(path, _own_part(path, data)["versions"])
+    data, record = _read(path)
+    _check_versions(path, record["versions"])
     try:
         # A file may claim an older protocol to be read by older, laxer rules.
-        if _schema(data).get("protocol") != _protocol_here():
+        if _schema(data).get("protocol") != _schema(_skops().dumps(None)).get("protocol"):
             raise PersistenceError(
                 f"{path} was written with another version of skops; install that version, or fit "
                 "the model again."
@@ -231,17 +227,14 @@ def about(path: Any) -> dict[str, Any]:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from angcal import AngularCalibratedClassifier
-    >>> from angcal.simulation import simulate
-    >>> data = simulate(100, 20, link="logit", random_state=0)
+    >>> from angcal import MEstimator
+    >>> model = MEstimator().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "model.skops"
-    ...     save(AngularCalibratedClassifier().fit(data.X, data.y), file, about={"by": "me"})
-    ...     sorted(about(file))
+    ...     save(model, Path(folder) / "model.skops", about={"by": "me"})
+    ...     sorted(about(Path(folder) / "model.skops"))
     ['by', 'versions']
     """
-    path = Path(path)
-    record = _own_part(path, _read(path))
+    _, record = _read(Path(path))
     return {**record["about"], "versions": record["versions"]}
 
 
@@ -263,8 +256,8 @@ def _versions() -> dict[str, str]:
     return {"angcal": __version__, "scikit-learn": sklearn.__version__}
 
 
-def _read(path: Path) -> bytes:
-    """The bytes of a file whose checksums are right."""
+def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of a file whose checksums are right, and the part of it that is angcal's own."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
@@ -281,30 +274,15 @@ def _read(path: Path) -> bytes:
         )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            broken = archive.testzip()
+            whole, names = archive.testzip() is None, archive.namelist()
+            ours = ABOUT in names and SCHEMA in names
+            record = json.loads(archive.read(ABOUT)) if whole and ours else {}
     except DAMAGE as error:
         raise _damaged(path) from error
-    if broken is not None:
-        raise _damaged(path)
-    return data
-
-
-def _damaged(path: Path) -> PersistenceError:
-    return PersistenceError(f"{path} is damaged or cut off; copy it again, or fit it again.")
-
-
-def _own_part(path: Path, data: bytes) -> dict[str, Any]:
-    """The part of the file that is angcal's own."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        names = archive.namelist()
-        if ABOUT not in names or SCHEMA not in names:
-            raise PersistenceError(
-                f"{path} was not written by angcal.persistence.save; save the model with it."
-            )
-        try:
-            record = json.loads(archive.read(ABOUT))
-        except ValueError as error:
-            raise _damaged(path) from error
+    if whole and not ours:
+        raise PersistenceError(
+            f"{path} was not written by angcal.persistence.save; save the model with it."
+        )
     if not isinstance(record, dict) or not isinstance(record.get("format"), int):
         raise _damaged(path)
     if record["format"] != FORMAT:
@@ -316,7 +294,11 @@ def _own_part(path: Path, data: bytes) -> dict[str, Any]:
         )
     if not all(isinstance(record.get(part), dict) for part in ("versions", "about")):
         raise _damaged(path)
-    return record
+    return data, record
+
+
+def _damaged(path: Path) -> PersistenceError:
+    return PersistenceError(f"{path} is damaged or cut off; copy it again, or fit it again.")
 
 
 def _check_versions(path: Path, wrote: dict[str, str]) -> None:
@@ -338,10 +320,8 @@ def _numbers(version: str) -> tuple[int, int, int] | None:
 
 def _untrusted(data: bytes) -> list[str]:
     """Types in a file that are not on the list; no module that it names has been imported."""
-    foreign = sorted(_foreign(_schema(data)))
-    if foreign:
-        return foreign
-    return sorted(set(_skops().get_untrusted_types(data=data)) - set(TRUSTED))
+    foreign = sorted(set(_foreign(_schema(data))))
+    return foreign or sorted(set(_skops().get_untrusted_types(data=data)) - set(TRUSTED))
 
 
 def _schema(data: bytes) -> dict[str, Any]:
@@ -353,21 +333,16 @@ def _schema(data: bytes) -> dict[str, Any]:
     return schema
 
 
-def _protocol_here() -> Any:
-    return _schema(_skops().dumps(None)).get("protocol")
-
-
-def _foreign(schema: Any) -> set[str]:
-    """Types of other packages than those that a model can need."""
-    found: set[str] = set()
+def _foreign(schema: Any) -> Iterator[str]:
+    """Types of other packages than those that a model can need; looked at before skops is."""
+    packages = ("angcal", "sklearn", "numpy", "scipy", "builtins", "collections")
     waiting = [schema]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, list):
-            waiting.extend(node)
-        elif isinstance(node, dict):
-            waiting.extend(node.values())
+        if isinstance(node, dict):
             module = node.get("__module__")
-            if isinstance(module, str) and module.split(".")[0] not in PACKAGES:
-                found.add(f"{module}.{node.get('__class__')}")
-    return found
+            if isinstance(module, str) and module.split(".")[0] not in packages:
+                yield f"{module}.{node.get('__class__')}"
+            node = list(node.values())
+        if isinstance(node, list):
+            waiting += node

@@ -34,37 +34,27 @@ GRAM_JITTER = 1e-11
 
 # -- exact or sampled leverages --------------------------------------------------------------
 
-SMALLEST_SAMPLED_SIDE, SMALLEST_SIDE_OF_MANY, MANY_ENTRIES = 600, 300, 5_000_000
-"""Sides of X below which a factorization costs no more than the passes it saves; the second where
-the other side is long."""
+SMALLEST_SAMPLED_SIDE = 600
+"""Side of X below which a factorization costs no more than the passes it saves."""
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
 """Below this side a factorization in double precision takes next to no time."""
-LARGEST_SINGLE_INFLATION = 3e3
-"""Diagonal of the inverse of a matrix of unit diagonal, up to which single precision will do: its
-entries are then good to a thousandth."""
-BATCH_ENTRIES, BATCH_PRODUCTS = 4_000_000, 8_000_000
-"""Entries (m·n·k) of a batch of small inverses, and products (n·k²) up to which they are small."""
+BATCH_PRODUCTS = 8_000_000
+"""Products (n·k²) up to which inverses are so small that all are taken at once."""
 SEPARATE_PRODUCTS = 500_000_000
 """Products (n·k²·K, for all penalties) up to which every class has leverages of its own; beyond,
 all share steps γ. On embeddings and images that moves the log-loss by less than 1 %; on few
 collinear columns (leaf shapes) by much more, but these are below the limit."""
-SEPARATE_ROUNDS, SHARED_ROUNDS, MOST_ROUNDS, ROUND_TOLERANCE = 1, 2, 8, 0.05
-"""Rounds of the steps that all classes share, where each has its own afterwards and where not; more
-until the curvature that is left changes by less than this share. Strong penalties need no more;
-weak ones on separable rows do: at one round their steps are half of what they should be, and the
-leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
+SHARED_ROUNDS, MOST_ROUNDS = 2, 8
+"""Rounds of the steps that all classes share: at least, and at most. Strong penalties need no more
+than two; weak ones on separable rows do: at one round their steps are half of what they should be,
+and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
 SAMPLED_CLASSES = 3
 """Classes whose own steps say by how much shared ones are off."""
 MOST_SHIFTED_CLASSES = 200
 """Classes up to which each has an offset and a slope of its own: their information is a matrix of
 twice that side, from n·4K² products."""
-MAP_ENTRIES, SLOPE_ENTRIES = 1_000_000, 400_000
-"""Scores (rows × classes) that a map is fitted to on a device, where it has offsets and where it is
-one slope: 400 rows of 1,000 classes know that to 3 %, which costs 0.02 % of the log-loss."""
-PROBLEMS_AT_ONCE = 4
-"""Problems that share one iteration: strong penalties should not wait for weak ones."""
 LARGEST_RESTING_SIDE = 1000
 """Factorizations up to this side are as fast with one thread as with several."""
 
@@ -91,41 +81,23 @@ MAPPED_BYTES = 1 << 28
 
 LARGEST_OWN_SHARE = 0.05
 """Of a column's moment; a row's share up to this moves its form by no more than that."""
-COLUMNS, MANY_COLUMNS, LARGE_DESIGN = 12, 16, 1_000_000
-"""Right-hand sides at a time: so few cost hardly more than one, and a large X, which comes from
-memory, is read for some more at the same price."""
-ROWS_PER_PROBLEM = 7
-"""With the farthest row and four problems at once these are 32 columns, which products like."""
-SIGN_PROBES, CANDIDATES = 2, 4096
-FEWEST_ROWS, MOST_ROWS = 4, 64
-"""Sampled rows."""
+SIGN_PROBES = 2
+"""Random signs for a trace."""
 STEP_TOLERANCE = 0.6
 """γ may be off by this share over √n: that moves the curve by less than half of its error, which
 makes the answer worse by less than a tenth of a standard error."""
 FORM_TOLERANCE, GRADIENT_TOLERANCE = 7e-3, 5e-3
 """Shares of a quadratic form that conjugate gradients may leave, for a row and for the gradient."""
-UNFINISHED = 2e-3
-"""What is left of a form's error after its rest was extrapolated, about."""
 LARGEST_SCATTER = 0.15
 """Rows whose γ_i/q_i scatter by more than this are not predicted by their sizes."""
-FARTHEST_SCATTERS = 4.0
-"""How many times that scatter the row of the largest size may be off."""
-COUPLING_PROBES = 32
-"""Random signs for the coupling, which only enters averages over rows."""
 SEED = 20_250_915
-
-# -- path ------------------------------------------------------------------------------------
-
-WEAKEST_SHARE = 1e-2
-"""Weakest automatic penalty, as a share of the Hessian's diagonal in a typical column."""
-STILL_SHARE = 1e-9
-"""Columns with moments below this share of the largest vary by rounding only."""
 
 
 def samples(n: int, d: int) -> bool:
     """Whether leverages of so many rows and columns are sampled rather than factorized."""
-    side = SMALLEST_SIDE_OF_MANY if n * d >= MANY_ENTRIES else SMALLEST_SAMPLED_SIDE
-    return min(n, d) >= side
+    # From a side half as long on where the other side is long.
+    long = n * d >= 5_000_000
+    return min(n, d) >= (SMALLEST_SAMPLED_SIDE // 2 if long else SMALLEST_SAMPLED_SIDE)
 
 
 def takes_matrices(d: int, streamed: bool) -> bool:
@@ -140,20 +112,35 @@ def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:
     return few or n * k * k * n_classes * m <= SEPARATE_PRODUCTS
 
 
+def rows_of_map(n_classes: int) -> int:
+    """Rows that a map is fitted to on a device.
+
+    A million scores (rows × classes) where it has offsets, 400,000 where it is one slope: 400 rows
+    of 1,000 classes know that to 3 %, which costs 0.02 % of the log-loss.
+    """
+    entries = 1_000_000 if n_classes <= MOST_SHIFTED_CLASSES else 400_000
+    return max(1, entries // n_classes)
+
+
 def rows_at_first(n: int, d: int, m: int = 1) -> int:
     """Rows of the first round of sampling, for m problems at once."""
     if m > 1:
-        return ROWS_PER_PROBLEM
+        # With the farthest row and four problems at once 32 columns, which products like.
+        return 7
     # Places are kept for the farthest row, the gradient and the probes of a trace, so that the
     # rows do not depend on whether there is a gradient.
     return rows_at_once(n, d) - 2 - (SIGN_PROBES if n > d else 0)
 
 
 def rows_at_once(n: int, d: int) -> int:
-    """Rows of each further round."""
-    return MANY_COLUMNS if n * d > LARGE_DESIGN else COLUMNS
+    """Rows of each further round.
+
+    So few right-hand sides cost hardly more than one, and a large X, which comes from memory, is
+    read for some more at the same price.
+    """
+    return 16 if n * d > 1_000_000 else 12
 
 
 def most_rows(n: int) -> int:
     """Rows after which sampling ends, however uncertain it still is."""
-    return min(MOST_ROWS, n // 2)
+    return min(64, n // 2)

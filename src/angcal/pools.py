@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -232,20 +232,19 @@ def open_pool(
         return pool
     refuse_dask(pool, "pool")
     ready = _as_matrix if prepare is None else prepare
+    source, resident = partial(_named, pool, ready), None
     if isinstance(pool, np.memmap) and pool.ndim == 2:
-        return Pool(lambda: _mapped(pool, ready), n_features, min_rows=min_rows)
-    if _is_rows(pool):
-        rows = ready(pool, "pool")
-        return Pool(lambda: [(rows, "pool")], n_features, resident=rows, min_rows=min_rows)
-    if callable(pool):
-        return Pool(lambda: _named(pool(), ready), n_features, min_rows=min_rows)
-    if not (hasattr(pool, "__iter__") or hasattr(pool, "__getitem__")):
+        source = partial(_mapped, pool, ready)
+    elif _is_rows(pool):
+        resident = ready(pool, "pool")
+        source = partial(iter, [(resident, "pool")])
+    elif not any(hasattr(pool, name) for name in ("__iter__", "__getitem__", "__call__")):
         raise TypeError(
             f"pool={pool!r} is neither rows (array, sparse matrix, dataframe), nor blocks of rows, "
             "nor a callable that returns an iterator of blocks."
         )
     once = isinstance(pool, Iterator)
-    return Pool(lambda: _named(pool, ready), n_features, once=once, min_rows=min_rows)
+    return Pool(source, n_features, once=once, resident=resident, min_rows=min_rows)
 
 
 def _is_rows(pool: Any) -> bool:
@@ -258,9 +257,7 @@ def _is_rows(pool: Any) -> bool:
 
 
 def _as_matrix(rows: Any, name: str) -> Matrix:
-    if sparse.issparse(rows):
-        return rows.tocsr()
-    return np.asarray(rows)
+    return rows.tocsr() if sparse.issparse(rows) else np.asarray(rows)
 
 
 def _mapped(rows: np.memmap, ready: Prepare) -> Iterator[tuple[Matrix, str]]:
@@ -271,6 +268,7 @@ def _mapped(rows: np.memmap, ready: Prepare) -> Iterator[tuple[Matrix, str]]:
 
 
 def _named(blocks: Any, ready: Prepare) -> Iterator[tuple[Matrix, str]]:
+    blocks = blocks() if callable(blocks) else blocks
     try:
         iterator = iter(blocks)
     except TypeError as error:

@@ -16,17 +16,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import largest_entry
 from angcal.leverages import (
     FarHessian,
     HessianOrFallback,
     Leverages,
     PenalizedHessian,
+    SingularHessianError,
     factorize,
     many_leverages,
 )
+from angcal.leverages.groups import GroupMoves, Groups, leave_groups_out, stacked_moves
 from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
@@ -60,7 +64,7 @@ class LinearFit:
         q₀; zero for a free intercept, positive where a solver penalizes it (liblinear).
     iterations : int
         Solver iterations that led to this point; 0 for one that was given.
-    hessian_method : {"exact", "randomised", "auto"}
+    hessian_method : {"exact", "primal", "randomised", "auto"}
         How the Hessian is inverted; see `angcal.leverages.factorize`.
     known_scores : (n,) or (n, K) array, optional
         u, where whoever fitted it has them at hand.
@@ -161,41 +165,77 @@ class LinearFit:
         """X̃ᵀDX̃ + N∇²g of one score, factorized on the smaller side, on the active set."""
         if self.known_hessian is not None:
             return self.known_hessian
+        if self.hessian_method == "primal":
+            return self._on_columns(self.curvatures, self.coef)
         return self._factorized(self.curvatures, self.coef)
 
     def _factorized(
         self, curvatures: Floats, coef: Floats, method: str | None = None
     ) -> PenalizedHessian | FarHessian | HessianOrFallback:
         N = self.total_weight
+        try:
+            return factorize(
+                self.X,
+                curvatures,
+                N * np.asarray(self.penalty.curvature(coef)),
+                fit_intercept=self.fit_intercept,
+                intercept_curvature=N * self.intercept_strength,
+                active=self.penalty.active(coef),
+                method=self.hessian_method if method is None else method,
+            )
+        except SingularHessianError as error:
+            known = isinstance(self.X, np.ndarray) or sparse.issparse(self.X)
+            largest = largest_entry(self.X) if known else 1.0
+            if not (largest > 1e6 or largest < 1e-6):
+                raise
+            raise SingularHessianError(
+                f"{error} The entries of X reach {largest:.1e}: scale it, for example with "
+                "StandardScaler."
+            ) from error
+
+    def leave_groups_out(self, D: Floats, groups: Groups, intercept_leverage: Any) -> GroupMoves:
+        """How far scores move where whole groups of rows are left out, under curvatures D."""
+        found = []
+        single = D.ndim == 1
+        parts = zip(
+            D.reshape(len(D), -1).T,
+            self.residuals.reshape(len(D), -1).T,
+            np.atleast_1d(intercept_leverage),
+            self.coef[None] if single else self.coef,
+            strict=True,
+        )
+        for curvatures, residuals, level, coef in parts:
+            hessian = self._on_columns(np.ascontiguousarray(curvatures), coef)
+            given = (groups, curvatures, np.ascontiguousarray(residuals), float(level))
+            found.append(leave_groups_out(hessian.lines, self.shape[1], *given))
+        return found[0] if single else stacked_moves(found)
+
+    def _on_columns(self, D: Floats, coef: Floats) -> Any:
+        """Ĥ on the side of the columns, of which a ridge penalty needs no more than rows."""
+        n, d = self.shape
+        if self.hessian_method == "primal" and "hessian" in vars(self):
+            return self.hessian
+        if not (self._shares_design and d > n):
+            return self._factorized(D, coef, "primal")
         return factorize(
-            self.X,
-            curvatures,
-            N * np.asarray(self.penalty.curvature(coef)),
-            fit_intercept=self.fit_intercept,
-            intercept_curvature=N * self.intercept_strength,
-            active=self.penalty.active(coef),
-            method=self.hessian_method if method is None else method,
+            self.design, D, self._ridge, fit_intercept=self.fit_intercept, method="primal"
         )
 
-    def leverages(self, curvatures: Floats | None = None) -> Leverages:
-        """h_i, and for one score their coupling, under given curvatures or the fit's own.
+    def leverages(self, D: Floats) -> Leverages:
+        """h_i, and for one score their coupling, under curvatures D, the fit's own or others.
 
         With K scores each class is a problem of its own (:class:`~angcal.losses.Multinomial`).
         """
-        D = self.curvatures if curvatures is None else curvatures
         if D.ndim == 1:
-            hessian = self.hessian if curvatures is None else self._factorized(D, self.coef)
+            own = D is self.curvatures
+            hessian = self.hessian if own else self._factorized(D, self.coef)
             h = hessian.leverages()
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
         K, m = len(self.coef), D.shape[1]
         if self._shares_design and m > plan.SAMPLED_CLASSES:
-            # Rows near the border of a class reach farther than others of their size, so that
-            # sampling takes more of them than a factorization of moderate side is worth.
-            short = self.hessian_method == "auto" and not plan.samples(*self.design.shape)
-            method = "single" if short else self.hessian_method
-            strengths = np.full(m, self._ridge)
-            return many_leverages(self.design, D, strengths, method=method, with_coupling=False)
+            strengths, method = np.full(m, self._ridge), self.hessian_method
+            return many_leverages(self.design, D, strengths, method=method, of_classes=True)
         # A few classes, no penalty, or an active set for each class.
         coefs = self.coef if m == K else [self.coef.any(axis=0) * 1.0] * m
         hessians = [

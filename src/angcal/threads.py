@@ -39,12 +39,8 @@ def _side_pools() -> Any:
     """The thread pools that SciPy and scikit-learn have for themselves."""
     every = _every_pool()
     paths = [library.filepath for library in every.lib_controllers]
-    own = [path for path in paths if _folder(path) in SIDE_POOLS]
+    own = [path for path in paths if PurePath(path).parent.name in SIDE_POOLS]
     return every.select(filepath=own) if own else None
-
-
-def _folder(path: str) -> str:
-    return PurePath(path).parent.name
 
 
 class _Rest:

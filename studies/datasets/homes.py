@@ -8,7 +8,7 @@ two it came from.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Recode = tuple[tuple[str, int], ...]
 """(label at home, label in the catalogue); used only where it covers every label of a file."""
@@ -68,11 +68,8 @@ class WebFile:
     member: str = ""
     names_member: str = ""
     sha256: str = ""
-
-    @property
-    def recode(self) -> Recode:
-        """Labels are as in the catalogue."""
-        return ()
+    recode: ClassVar[Recode] = ()
+    """Labels are as in the catalogue."""
 
     def cached_as(self, name: str) -> str:
         """File name of the download in the cache."""
@@ -100,11 +97,8 @@ class Packaged:
     """A dataset that scikit-learn carries, by the name of its loader."""
 
     loader: Literal["load_digits", "load_breast_cancer"]
-
-    @property
-    def page(self) -> str:
-        """The page to read about the dataset."""
-        return "https://scikit-learn.org/stable/datasets/toy_dataset.html"
+    page: ClassVar[str] = "https://scikit-learn.org/stable/datasets/toy_dataset.html"
+    """The page to read about the dataset."""
 
 
 Home = OpenML | WebFile | ByHand | Packaged

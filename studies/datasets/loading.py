@@ -97,7 +97,9 @@ def load(
     >>> digits.X.shape, digits.task
     ((1797, 61), 'odd against even digits')
     """
-    dataset = _named(name)
+    if name not in CATALOGUE:
+        raise ValueError(f"no dataset is called {name!r}; there are {', '.join(CATALOGUE)}.")
+    dataset = CATALOGUE[name]
     raw, standing = _raw(dataset, _data_folder(folder), download)
     columns = prepare(raw.rows, dataset.preparation, scaled=scaled)
     rule = dataset.labels
@@ -123,20 +125,14 @@ def available(folder: str | Path | None = None) -> list[str]:
     ]
 
 
-def obtainable(folder: str | Path | None = None) -> list[str]:
+def obtainable() -> list[str]:
     """Names of the datasets that are here or have a download, in the catalogue's order."""
-    here = available(folder)
+    here = available()
     return [
         name
         for name, dataset in CATALOGUE.items()
         if name in here or not isinstance(dataset.home, ByHand)
     ]
-
-
-def _named(name: str) -> Dataset:
-    if name not in CATALOGUE:
-        raise ValueError(f"no dataset is called {name!r}; there are {', '.join(CATALOGUE)}.")
-    return CATALOGUE[name]
 
 
 def _data_folder(folder: str | Path | None) -> Path | None:

@@ -78,6 +78,13 @@ def folder_of(options: argparse.Namespace) -> Path:
     return options.out or results / options.folder
 
 
+def datasets_of(results: Sequence[Result], quick: bool) -> list[str]:
+    """Datasets that some results are made from, each once."""
+    settings = [result.experiment.quick if quick else result.experiment.full for result in results]
+    named = [name for found in settings for name in getattr(found, "datasets", ())]
+    return list(dict.fromkeys(named))
+
+
 def known_datasets(options: argparse.Namespace, known: Sequence[str], owner: str) -> bool:
     """Whether ``--datasets`` names datasets of the owner only; says which it does not know."""
     unknown = [name for name in options.datasets or () if name not in known]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 NOTHING = "—"
 """Cell of a column that has nothing to say."""
 MOST_DECIMALS = 5
+Columns = Mapping[str, Callable[[Any], str]]
+"""Header of each column, and its cell for a row."""
 BLOCK = re.compile(r"(<!-- table: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -32,6 +34,11 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         "| " + " | ".join(with_minus(cell).replace("|", "\\|") for cell in line) + " |"
         for line in lines
     )
+
+
+def table_of(rows: Iterable[Any], columns: Columns) -> str:
+    """A table with one line per row."""
+    return markdown(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def fill(page: str, block: Callable[[str], str]) -> str:
@@ -66,15 +73,14 @@ def rmse_and_error(errors: ArrayLike) -> tuple[float, float]:
     return root, error / (2.0 * root) if root > 0 else 0.0
 
 
-def exact_interval(wrong: Any, total: Any, confidence: float = 0.95) -> tuple[Any, Any]:
-    """Clopper–Pearson interval of a share, or of each of several.
+def exact_interval(wrong: Any, total: Any) -> tuple[Any, Any]:
+    """Clopper–Pearson 95 % interval of a share, or of each of several.
 
     A share that was printed need not be a whole count.
     """
     wrong, total = np.asarray(wrong), np.asarray(total)
-    tail = 0.5 * (1.0 - confidence)
-    low = beta.ppf(tail, np.where(wrong > 0, wrong, 1), total - wrong + 1)
-    high = beta.ppf(1.0 - tail, wrong + 1, np.where(wrong < total, total - wrong, 1))
+    low = beta.ppf(0.025, np.where(wrong > 0, wrong, 1), total - wrong + 1)
+    high = beta.ppf(0.975, wrong + 1, np.where(wrong < total, total - wrong, 1))
     return np.where(wrong > 0, low, 0.0)[()], np.where(wrong < total, high, 1.0)[()]
 
 
@@ -101,9 +107,9 @@ def mean_text(values: ArrayLike, digits: int | None = 4) -> str:
     return with_error(*mean_and_error(values), digits)
 
 
-def rmse_text(errors: ArrayLike, digits: int | None = 4) -> str:
+def rmse_text(errors: ArrayLike) -> str:
     """Root mean square ± standard error."""
-    return with_error(*rmse_and_error(errors), digits)
+    return with_error(*rmse_and_error(errors))
 
 
 def yes_or_no(holds: bool) -> str:

@@ -13,6 +13,7 @@ from studies.engine.command import (
     add_datasets_argument,
     add_run_arguments,
     carry_out,
+    datasets_of,
     folder_of,
     known_datasets,
     present_among,
@@ -73,13 +74,6 @@ def _has_rows(result: Result, chosen: set[str], options: argparse.Namespace) -> 
         return bool(chosen & set(used))
     rows = folder_of(options) / f"{result.experiment.name}.csv"
     return not used or bool(chosen & set(used)) or rows.exists()
-
-
-def datasets_of(results: Sequence[Result], quick: bool) -> list[str]:
-    """Datasets that some results are made from, each once."""
-    settings = [result.experiment.quick if quick else result.experiment.full for result in results]
-    named = [name for found in settings for name in getattr(found, "datasets", ())]
-    return list(dict.fromkeys(named))
 
 
 def present_or_downloadable(names: Sequence[str]) -> set[str]:

@@ -10,7 +10,16 @@ import pandas as pd
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.engine.tables import HEADER, exact_interval, markdown, mean_text, rmse_text, yes_or_no
+from studies.engine.tables import (
+    HEADER,
+    Columns,
+    exact_interval,
+    markdown,
+    mean_text,
+    rmse_text,
+    table_of,
+    yes_or_no,
+)
 from studies.paper.draws import Settings
 from studies.paper.setting import PROBIT_UNIT
 
@@ -97,21 +106,15 @@ def summarise_inner(frames: Frames, settings: Settings) -> str:
 
 
 def _table_of_estimators(draws: pd.DataFrame) -> str:
-    rows = []
-    for column, name in ESTIMATORS.items():
-        errors = (draws[column] - draws.inner).dropna()
-        cosine = errors / draws.norm[errors.index]
-        rows.append(
-            (
-                name,
-                mean_text(errors),
-                rmse_text(errors),
-                rmse_text(cosine),
-                str(int(draws[column].isna().sum())),
-            )
-        )
-    header = ("estimator", "bias", "RMSE", "RMSE of the cosine", "draws without an estimate")
-    return markdown(header, rows)
+    errors = {column: (draws[column] - draws.inner).dropna() for column in ESTIMATORS}
+    columns: Columns = {
+        "estimator": ESTIMATORS.__getitem__,
+        "bias": lambda column: mean_text(errors[column]),
+        "RMSE": lambda column: rmse_text(errors[column]),
+        "RMSE of the cosine": lambda column: rmse_text((errors[column] / draws.norm).dropna()),
+        "draws without an estimate": lambda column: str(int(draws[column].isna().sum())),
+    }
+    return table_of(ESTIMATORS, columns)
 
 
 def draw_inner(frames: Frames, settings: Settings) -> Any:
@@ -173,20 +176,18 @@ def implied_by_limit(a_limit: float, b_limit: float) -> tuple[float, float, floa
 def summarise_platt(frames: Frames, settings: Settings) -> str:
     """Â, B̂ against A*, B*, and whether the printed ones can be of one draw."""
     draws = frames[""]
-    rows = []
-    for name, column, printed in (
-        (f"Â at {settings.platt_labels} labels", "platt_a", PAPER_A),
-        (f"B̂ at {settings.platt_labels} labels", "platt_b", PAPER_B),
-        ("A*", "limit_a", PAPER_A_LIMIT),
-        ("B*", "limit_b", PAPER_B_LIMIT),
-    ):
-        sample = draws[column]
-        rows.append(_printed_row(name, sample, printed))
-    for name, difference, printed in (
-        ("Â − A*", draws.platt_a - draws.limit_a, PAPER_A - PAPER_A_LIMIT),
-        ("B̂ − B*", draws.platt_b - draws.limit_b, PAPER_B - PAPER_B_LIMIT),
-    ):
-        rows.append(_printed_row(name, difference, round(printed, 4)))
+    labels = f"at {settings.platt_labels} labels"
+    rows = [
+        _printed_row(name, sample, printed)
+        for name, sample, printed in (
+            (f"Â {labels}", draws.platt_a, PAPER_A),
+            (f"B̂ {labels}", draws.platt_b, PAPER_B),
+            ("A*", draws.limit_a, PAPER_A_LIMIT),
+            ("B*", draws.limit_b, PAPER_B_LIMIT),
+            ("Â − A*", draws.platt_a - draws.limit_a, round(PAPER_A - PAPER_A_LIMIT, 4)),
+            ("B̂ − B*", draws.platt_b - draws.limit_b, round(PAPER_B - PAPER_B_LIMIT, 4)),
+        )
+    ]
     cosine, norm, inner = implied_by_limit(PAPER_A_LIMIT, PAPER_B_LIMIT)
     probit = draws.best_a - draws.limit_a
     text = (

@@ -60,11 +60,6 @@ COLUMNS = (
 )
 
 
-def trials(settings: Settings) -> list[Trial]:
-    """One per training set."""
-    return grid(draw=range(settings.draws))
-
-
 def run(settings: Settings, trial: Trial) -> Tables:
     """Fit one training set and estimate everything the paper prints a number of."""
     rng = trial_generator(settings.seed, "draws", trial["draw"])
@@ -130,6 +125,6 @@ DRAWS = Experiment(
     full=Settings(),
     quick=Settings(draws=40, n=150, d=300, platt_labels=2000),
     tables={"": COLUMNS},
-    trials=trials,
+    trials=lambda settings: grid(draw=range(settings.draws)),
     run=run,
 )

@@ -10,7 +10,6 @@ measures b̂ as well; without b̂ in the fit, a link with an offset makes every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,11 +113,6 @@ def _angle_row(method: str, true: float, cosine: float, cut: bool = True) -> dic
 # -- pools -----------------------------------------------------------------------------------------
 
 
-def pool_trials(settings: PoolSettings) -> Sequence[Trial]:
-    """One trial per draw; all pools of a draw begin with the same rows."""
-    return grid(draw=range(settings.draws))
-
-
 def run_pools(settings: PoolSettings, trial: Trial) -> Tables:
     """ĉ by every method, from every size of pool and with Σ known."""
     rng = trial_generator(settings.seed, "pools", trial["draw"])
@@ -151,17 +145,13 @@ POOLS = Experiment(
     full=PoolSettings(),
     quick=PoolSettings(samples=90, features=150, ratios=(1.2, 1.8, 4.0, 16.0), draws=16),
     tables={"": ("ratio", "pool_rows", "method", "true", "cosine", "gave_up")},
-    trials=pool_trials,
+    # All pools of a draw begin with the same rows.
+    trials=lambda settings: grid(draw=range(settings.draws)),
     run=run_pools,
 )
 
 
 # -- intercept -------------------------------------------------------------------------------------
-
-
-def intercept_trials(settings: InterceptSettings) -> Sequence[Trial]:
-    """One trial per offset and draw."""
-    return grid(offset=settings.offsets, draw=range(settings.draws))
 
 
 def run_intercept(settings: InterceptSettings, trial: Trial) -> Tables:
@@ -249,6 +239,6 @@ INTERCEPT = Experiment(
             "fitted_intercept",
         ),
     },
-    trials=intercept_trials,
+    trials=lambda settings: grid(offset=settings.offsets, draw=range(settings.draws)),
     run=run_intercept,
 )

@@ -24,6 +24,7 @@ from studies.engine.tables import (
     with_error,
     yes_or_no,
 )
+from studies.paper.setting import RIDGE
 
 SMALL_BIAS = 0.05
 """A bias of ĉ below this is small beside the spread of ĉ over draws of this size."""
@@ -49,8 +50,10 @@ INTERCEPT_METHODS: dict[str, tuple[str, Look]] = {
 FIT_LOOKS: tuple[Look, ...] = (STYLES[1], STYLES[0], STYLES[3])
 
 
-def _errors(frame: pd.DataFrame) -> Floats:
-    return np.asarray(frame["cosine"] - frame["true"], dtype=float)
+def _errors(table: pd.DataFrame, **where: Any) -> Floats:
+    """ĉ − c in the rows with the given values."""
+    rows = chosen(table, **where)
+    return np.asarray(rows["cosine"] - rows["true"], dtype=float)
 
 
 def _nearest(values: Sequence[float], wanted: float) -> float:
@@ -64,8 +67,10 @@ def summarise_pools(frames: Frames, settings: Any) -> str:
     """What a pool of m rows does to the paper's estimate, size by size."""
     table = frames[""]
     ratio = _nearest(settings.ratios, PAPER_RATIO)
-    at = {name: _pool_errors(table, name, ratio) for name in POOL_METHODS}
-    known = {name: _pool_errors(table, name, np.inf) for name in ("paper", "angular, observable")}
+    at = {name: _errors(table, method=name, ratio=ratio) for name in POOL_METHODS}
+    known = {
+        name: _errors(table, method=name, ratio=np.inf) for name in ("paper", "angular, observable")
+    }
     harmed = not _is_small(at["paper"])
     rows = [
         (
@@ -95,14 +100,6 @@ def summarise_pools(frames: Frames, settings: Any) -> str:
     return "\n\n".join((markdown(HEADER, rows), _by_ratio(table, settings), verdict))
 
 
-def _pool_frame(table: pd.DataFrame, method: str, ratio: float) -> pd.DataFrame:
-    return chosen(table, method=method, ratio=ratio)
-
-
-def _pool_errors(table: pd.DataFrame, method: str, ratio: float) -> Floats:
-    return _errors(_pool_frame(table, method, ratio))
-
-
 def _is_small(errors: Floats) -> bool:
     bias, error = mean_and_error(errors)
     return abs(bias) <= max(SMALL_BIAS, 2.0 * error)
@@ -112,7 +109,7 @@ def _by_ratio(table: pd.DataFrame, settings: Any) -> str:
     """Bias of every method at every size of pool."""
     rows = []
     for ratio in (*settings.ratios, np.inf):
-        pools = [_pool_frame(table, name, ratio) for name in POOL_METHODS]
+        pools = [chosen(table, method=name, ratio=ratio) for name in POOL_METHODS]
         rows.append(["Σ known" if np.isinf(ratio) else f"{ratio:g}", *map(_bias_cell, pools)])
     return markdown(["bias of ĉ at m/d", *(label for label, _ in POOL_METHODS.values())], rows)
 
@@ -120,12 +117,8 @@ def _by_ratio(table: pd.DataFrame, settings: Any) -> str:
 def _bias_cell(frame: pd.DataFrame) -> str:
     if frame.empty:
         return "—"
-    return mean_text(_errors(frame), 3) + _gave_up(frame)
-
-
-def _gave_up(frame: pd.DataFrame) -> str:
     count = int(frame["gave_up"].sum())
-    return f" ({count} gave up)" if count else ""
+    return mean_text(_errors(frame), 3) + (f" ({count} gave up)" if count else "")
 
 
 def _pool_verdict(harmed: bool, repaired: bool, settings: Any) -> str:
@@ -166,11 +159,11 @@ def _pool_curve(
     style: dict[str, Any] = {"color": color, "marker": marker, "ms": 4.5, "capsize": 2}
     # Methods that agree stand beside each other rather than behind.
     beside = 1.025 ** (list(POOL_METHODS).index(name) - 1.5)
-    found = [statistic(_pool_errors(table, name, ratio)) for ratio in settings.ratios]
+    found = [statistic(_errors(table, method=name, ratio=ratio)) for ratio in settings.ratios]
     value, error = np.transpose(found)
     label = label.replace("Σ̂⁻¹", r"$\hat{\Sigma}^{-1}$")
     ax.errorbar(beside * np.array(settings.ratios), value, error, ls=dash, label=label, **style)
-    known = _pool_errors(table, name, np.inf)
+    known = _errors(table, method=name, ratio=np.inf)
     if len(known):
         value, error = statistic(known)
         ax.errorbar([beside**2 * _edge(settings)], [value], [error], ls="none", **style)
@@ -205,18 +198,14 @@ def _spaced_labels(ratios: Sequence[float]) -> list[str]:
 # -- intercept -------------------------------------------------------------------------------------
 
 
-def _fits(settings: Any, ridge: float = 0.5) -> dict[tuple[str, float], str]:
+def _fits(settings: Any) -> dict[tuple[str, float], str]:
     """Fits by name and ridge strength, with their labels."""
     weak = settings.weak_ridge
     return {
-        ("no intercept", ridge): f"no intercept, λ = {ridge:g} (the paper's fit)",
-        ("intercept", ridge): f"intercept, λ = {ridge:g}",
+        ("no intercept", RIDGE): f"no intercept, λ = {RIDGE:g} (the paper's fit)",
+        ("intercept", RIDGE): f"intercept, λ = {RIDGE:g}",
         ("intercept", weak): f"intercept, λ = {weak:g}",
     }
-
-
-def _intercept_errors(table: pd.DataFrame, method: str, offset: float) -> Floats:
-    return _errors(chosen(table, method=method, offset=offset))
 
 
 def _calibration(table: pd.DataFrame, fit: tuple[str, float], offset: float) -> pd.DataFrame:
@@ -241,24 +230,21 @@ def summarise_intercept(frames: Frames, settings: Any) -> str:
     )
 
 
-def _usable(holds: bool) -> str:
-    return "usable" if holds else "not usable"
-
-
 def _angle_lines(table: pd.DataFrame, settings: Any) -> list[Sequence[str]]:
     lines: list[Sequence[str]] = []
     for offset in settings.offsets:
-        reference, _ = rmse_and_error(_intercept_errors(table, "angular, observable", offset))
+        reference, _ = rmse_and_error(_errors(table, method="angular, observable", offset=offset))
         for name, (label, _) in INTERCEPT_METHODS.items():
             rows = chosen(table, method=name, offset=offset)
             rmse, error = rmse_and_error(_errors(rows))
             naive = name == "paper, intercept in Xŵ"
+            usable = "usable" if rmse <= LARGEST_RATIO * reference else "not usable"
             lines.append(
                 (
                     f"RMSE of ĉ at b = {offset:g}, {label}",
                     "fits with an intercept are not treated" if naive else "—",
                     with_error(rmse, error) + f"; bias {_bias_cell(rows)}",
-                    _usable(rmse <= LARGEST_RATIO * reference) if naive else "—",
+                    usable if naive else "—",
                 )
             )
     return lines
@@ -358,7 +344,7 @@ def _draw_angle_errors(ax: Any, table: pd.DataFrame, settings: Any) -> None:
     ax.axhline(0.0, color="0.4", lw=0.8, zorder=0)
     for index, (name, (label, (color, marker, _))) in enumerate(INTERCEPT_METHODS.items()):
         places = _positions(settings, index, len(INTERCEPT_METHODS))
-        samples = [_intercept_errors(table, name, offset) for offset in settings.offsets]
+        samples = [_errors(table, method=name, offset=offset) for offset in settings.offsets]
         for place, sample in zip(places, samples, strict=True):
             spread = 0.06 * np.linspace(-1.0, 1.0, len(sample))
             ax.plot(place + spread, sample, ".", color=color, ms=3, alpha=0.35, mew=0)

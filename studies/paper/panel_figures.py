@@ -123,8 +123,9 @@ def _claims(frames: Frames, settings: PanelSettings, link: str) -> list[tuple[st
 
 
 def _rule(frames: Frames, settings: PanelSettings, *links: str) -> str:
-    bins = chosen(frames["bins"], method="angular, true angle")
-    floors = [f"{expected_ece(chosen(bins, link=link)):.4f}" for link in links]
+    exact = chosen(frames["bins"], method="angular, true angle")
+    bins = [chosen(exact, link=link) for link in links]
+    floors = [f"{expected_ece(part['mean_predicted'], part['count']):.4f}" for part in bins]
     draws = frames["scores"]["draw"].nunique()
     return (
         f"Means over {draws} draws; ECE with {settings.n_bins} equal bins on {settings.n_test:,} "

@@ -115,10 +115,6 @@ def _covariance(design: str, d: int) -> Covariance:
     return GivenCovariance(AutoregressiveCovariance(d, variance=1.0).matrix(), root="symmetric")
 
 
-def _trials(settings: PanelSettings) -> list[Trial]:
-    return grid(link=settings.links, draw=range(settings.n_draws))
-
-
 def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
     """Fit one draw, calibrate it every way, and measure."""
     name, draw = trial["link"], trial["draw"]
@@ -133,12 +129,8 @@ def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
     fitted = FittedDraw.of(data, settings.ridge)
     holdout = fitted.labelled(max(settings.holdout_sizes), rng)
     test = fitted.labelled(settings.n_test, rng)
-    cosines = {
-        "cosine": fitted.cosine,
-        "cosine_observable": fitted.calibrated("observable").angle.cosine,
-        "cosine_loo": fitted.calibrated("loo").angle.cosine,
-        "cosine_auto": fitted.calibrated("auto").angle.cosine,
-    }
+    routes = {f"cosine_{route}": angle.cosine for route, angle in fitted.angles().items()}
+    cosines = {"cosine": fitted.cosine, **routes}
     platt = {float(m): _platt(name, *holdout, m) for m in settings.holdout_sizes}
     platt[np.inf] = population_platt(fitted, platt_link(name))
     methods = _methods(PAPER_LINKS[name], fitted.norm, cosines, platt)
@@ -294,9 +286,8 @@ def fitted_rate(wide: pd.DataFrame, seed: int) -> tuple[float, float, float]:
     return float(slope), float(intercept), float(slopes.std(ddof=1))
 
 
-def expected_ece(bins: pd.DataFrame) -> float:
+def expected_ece(p: pd.Series, count: pd.Series) -> float:
     """Σ_b (n_b/n)·√(2 p_b(1−p_b)/(π n_b)): the ECE that calibrated predictions would read."""
-    count, p = bins["count"].to_numpy(), bins["mean_predicted"].to_numpy()
     return float(np.sum(np.sqrt(2.0 * count * p * (1.0 - p) / np.pi)) / count.sum())
 
 
@@ -331,7 +322,7 @@ def _experiment(design: str, links: tuple[str, ...], n_draws: int) -> Experiment
         ),
         tables=_TABLES,
         optional_tables=("bins",),
-        trials=_trials,
+        trials=lambda settings: grid(link=settings.links, draw=range(settings.n_draws)),
         run=run_trial,
     )
 

@@ -41,6 +41,8 @@ ROUTES: dict[str, tuple[str, Link | None, str | None]] = {
     "unknown link, leave-one-out": ("loo", Logit(), None),
     "unknown link, both": ("auto", Logit(), "known"),
 }
+SPLIT = "Platt 100 of n"
+CV, CV_SINGLE = "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=False"
 METHODS = {
     "uncalibrated": "n labels",
     "angular, true angle": "the truth",
@@ -51,9 +53,9 @@ METHODS = {
     "unknown link, leave-one-out": "n labels",
     "unknown link, both": "n labels, Σ",
     "Platt 100": "n + 100 labels",
-    "Platt 100 of n": "n labels",
-    "CalibratedClassifierCV": "n labels",
-    "CalibratedClassifierCV, ensemble=False": "n labels",
+    SPLIT: "n labels",
+    CV: "n labels",
+    CV_SINGLE: "n labels",
 }
 """What each method is given."""
 HOLDOUT = 100
@@ -120,14 +122,8 @@ def counted(category: type[Warning]) -> Iterator[list[int]]:
 # -- scikit-learn's side ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Peers:
-    """What scikit-learn makes of the n rows, and how often its solver did not converge."""
-
-    part: LogisticRegression
-    ensemble: CalibratedClassifierCV
-    single: CalibratedClassifierCV
-    warnings: dict[str, int]
+Peers = dict[str, tuple[Any, int]]
+"""What scikit-learn makes of the n rows, and how often its solver did not converge."""
 
 
 def unit_variance(X: Floats) -> Floats:
@@ -143,15 +139,16 @@ def logistic(n: int, ridge: float) -> LogisticRegression:
 def fit_peers(data: Simulation, ridge: float) -> Peers:
     """Fit on n − 100 rows and by cross-validation, C kept at that of all n rows, as users do."""
     X, y, n = unit_variance(data.X), data.y, len(data.y)
-    with counted(ConvergenceWarning) as of_part:
-        part = logistic(n, ridge).fit(X[HOLDOUT:], y[HOLDOUT:])
-    with counted(ConvergenceWarning) as of_ensemble:
-        ensemble = CalibratedClassifierCV(logistic(n, ridge)).fit(X, y)
-    with counted(ConvergenceWarning) as of_single:
-        single = CalibratedClassifierCV(logistic(n, ridge), ensemble=False).fit(X, y)
-    names = ("Platt 100 of n", "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=False")
-    counts = (of_part[0], of_ensemble[0], of_single[0])
-    return Peers(part, ensemble, single, dict(zip(names, counts, strict=True)))
+    peers: Peers = {}
+    for name, model, first in (
+        (SPLIT, logistic(n, ridge), HOLDOUT),
+        (CV_SINGLE, CalibratedClassifierCV(logistic(n, ridge), ensemble=False), 0),
+        (CV, CalibratedClassifierCV(logistic(n, ridge)), 0),
+    ):
+        with counted(ConvergenceWarning) as count:
+            model.fit(X[first:], y[first:])
+        peers[name] = model, count[0]
+    return peers
 
 
 def cross_validated_probability(classifier: CalibratedClassifierCV, scores: Floats) -> Floats:
@@ -197,11 +194,10 @@ def joint_scores(
 def all_scores(
     data: Simulation, fitted: FittedDraw, peers: Peers, n: int, rng: np.random.Generator
 ) -> tuple[Floats, dict[str, Floats]]:
-    """Signal, and the scores of "main", "part", "single" (one column each) and "ensemble"."""
+    """Signal, and the scores of "main" and of the linear models of each peer, in columns."""
     groups: dict[str, Sequence[Any]] = {
-        "part": [peers.part],
-        "single": [pair.estimator for pair in peers.single.calibrated_classifiers_],
-        "ensemble": [pair.estimator for pair in peers.ensemble.calibrated_classifiers_],
+        name: [pair.estimator for pair in getattr(model, "calibrated_classifiers_", ())] or [model]
+        for name, (model, _) in peers.items()
     }
     models = [model for group in groups.values() for model in group]
     stretch = np.sqrt(len(data.weights))
@@ -239,23 +235,13 @@ def peer_predictions(
     data: Simulation, peers: Peers, scores: dict[str, Floats]
 ) -> dict[str, Prediction]:
     """What is made of the same n labels with scikit-learn."""
-    held_out = peers.part.decision_function(unit_variance(data.X[:HOLDOUT]))
-    split, ensemble, single = peers.warnings
-    return {
-        split: platt(
-            held_out, data.y[:HOLDOUT], scores["part"][:, 0], False, peers.warnings[split]
-        ),
-        ensemble: Prediction(
-            cross_validated_probability(peers.ensemble, scores["ensemble"]),
-            False,
-            peers.warnings[ensemble],
-        ),
-        single: Prediction(
-            cross_validated_probability(peers.single, scores["single"]),
-            False,
-            peers.warnings[single],
-        ),
-    }
+    model, warned = peers[SPLIT]
+    held_out = model.decision_function(unit_variance(data.X[:HOLDOUT]))
+    found = {SPLIT: platt(held_out, data.y[:HOLDOUT], scores[SPLIT][:, 0], False, warned)}
+    for name in (CV, CV_SINGLE):
+        model, warned = peers[name]
+        found[name] = Prediction(cross_validated_probability(model, scores[name]), False, warned)
+    return found
 
 
 def predictions_of(
@@ -321,11 +307,6 @@ def run_trial(settings: PhaseSettings, trial: Trial) -> Tables:
     return {"": rows, "draws": [draw]}
 
 
-def trials(settings: PhaseSettings) -> list[Trial]:
-    """Every draw of every cell."""
-    return grid(n_per_d=settings.n_per_d, ridge=settings.ridges, draw=range(settings.draws))
-
-
 PHASE = Experiment(
     name="phase",
     full=FULL,
@@ -334,6 +315,8 @@ PHASE = Experiment(
         "": ("method", "ece", "ece_debiased", "kl", "distance", "warnings"),
         "draws": ("n_per_d", "ridge", "draw", "cosine", "overconfidence"),
     },
-    trials=trials,
+    trials=lambda settings: grid(
+        n_per_d=settings.n_per_d, ridge=settings.ridges, draw=range(settings.draws)
+    ),
     run=run_trial,
 )

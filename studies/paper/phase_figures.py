@@ -19,14 +19,13 @@ from matplotlib.patches import Patch, Rectangle
 from angcal._typing import Floats
 from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.engine.tables import markdown
-from studies.paper.phase import METHODS, ROUTES, PhaseSettings
+from studies.engine.tables import Columns, markdown, table_of
+from studies.paper.phase import CV, CV_SINGLE, METHODS, ROUTES, SPLIT, PhaseSettings
 
 CLEAR = 2.0
 """Standard errors of a paired difference beyond which it counts."""
 
-CV, CV_SINGLE = "CalibratedClassifierCV", "CalibratedClassifierCV, ensemble=False"
-PEERS = {"uncalibrated": "U", "Platt 100": "P", "Platt 100 of n": "S", CV: "C", CV_SINGLE: "E"}
+PEERS = {"uncalibrated": "U", "Platt 100": "P", SPLIT: "S", CV: "C", CV_SINGLE: "E"}
 CONTENDERS: dict[str, dict[str, str]] = {
     "known link": {"angular, observable": "O", "angular, leave-one-out": "L", **PEERS},
     "unknown link": {"unknown link, observable": "O", "unknown link, leave-one-out": "L", **PEERS},
@@ -114,19 +113,19 @@ def _place(cell: tuple[float, float]) -> str:
 def _overview(frames: Frames) -> str:
     ece, kl = by_method(frames, "ece"), by_method(frames, "kl")
     debiased, means = by_method(frames, "ece_debiased"), cell_means(ece)
-    lines = [
-        (
-            name,
-            uses,
-            plus_minus(*mean_over_cells(ece[name])),
-            plus_minus(*mean_over_cells(debiased[name])),
-            plus_minus(*mean_over_cells(kl[name] - kl["angular, true angle"])),
-            f"{means[name].max():.4f} at {_place(means[name].idxmax())}",
-        )
-        for name, uses in METHODS.items()
-    ]
-    header = ("method", "uses", "ECE", "debiased ECE", "KL above the true angle")
-    return markdown((*header, "largest ECE of a cell"), lines)
+    columns: Columns = {
+        "method": str,
+        "uses": METHODS.__getitem__,
+        "ECE": lambda name: plus_minus(*mean_over_cells(ece[name])),
+        "debiased ECE": lambda name: plus_minus(*mean_over_cells(debiased[name])),
+        "KL above the true angle": lambda name: plus_minus(
+            *mean_over_cells(kl[name] - kl["angular, true angle"])
+        ),
+        "largest ECE of a cell": lambda name: (
+            f"{means[name].max():.4f} at {_place(means[name].idxmax())}"
+        ),
+    }
+    return table_of(METHODS, columns)
 
 
 def _head_to_head(frames: Frames, peer: str) -> str:

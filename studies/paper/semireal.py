@@ -18,7 +18,7 @@ they are not centred, and their fit has an intercept.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -222,14 +222,16 @@ def cross_fitted(split: Split, settings: SemirealSettings) -> Floats:
 
 def held_out(calibrator: Any, split: Split, count: int) -> Floats:
     """A calibrator trained on the first so many holdout rows."""
-    rows = split.holdout[:count]
-    calibrator.fit(split.scores[rows], split.truth.y[rows])
-    return calibrator.predict(split.scores[split.test])
+    return _trained_on(split.holdout[:count], calibrator, split)
 
 
 def as_many(calibrator: Any, split: Split) -> Floats:
     """A calibrator trained on n fresh rows, or as many as holdout and pool have."""
-    rows = np.concatenate([split.holdout, split.pool])[: len(split.train)]
+    fresh = np.concatenate([split.holdout, split.pool])
+    return _trained_on(fresh[: len(split.train)], calibrator, split)
+
+
+def _trained_on(rows: np.ndarray, calibrator: Any, split: Split) -> Floats:
     calibrator.fit(split.scores[rows], split.truth.y[rows])
     return calibrator.predict(split.scores[split.test])
 
@@ -247,24 +249,22 @@ def predictions(
     routes = {AUTO: "auto", "angular, leave-one-out": "loo", "angular, observable": "observable"}
     found = {name: angular(split, angle) for name, angle in routes.items()}
     found[ESTIMATED] = angular(split, "auto", Logit(), known=False)
-    makers: dict[str, Callable[[], Floats]] = {
-        "uncalibrated": lambda: expit(split.scores[split.test]),
-        ORACLE: lambda: split.oracle,
-        f"Platt {FEW}": lambda: held_out(PlattScaling(), split, FEW),
-        f"isotonic {FEW}": lambda: held_out(IsotonicCalibration(), split, FEW),
-        f"Platt {MANY}": lambda: held_out(PlattScaling(), split, MANY),
-        f"isotonic {MANY}": lambda: held_out(IsotonicCalibration(), split, MANY),
-        AS_MANY: lambda: as_many(PlattScaling(), split),
-        "Platt, leave-one-out": lambda: left_out(PlattScaling(), split),
-        "temperature, leave-one-out": lambda: left_out(TemperatureScaling(), split),
-        f"temperature {MANY}": lambda: held_out(TemperatureScaling(), split, MANY),
-        "CalibratedClassifierCV": lambda: cross_fitted(split, settings),
+    every = {
+        "uncalibrated": expit(split.scores[split.test]),
+        ORACLE: split.oracle,
+        AS_MANY: as_many(PlattScaling(), split),
+        "CalibratedClassifierCV": cross_fitted(split, settings),
+        **{name: p for name, (_, p) in found.items()},
     }
-    every = {name: make() for name, make in makers.items()}
-    every |= {name: p for name, (_, p) in found.items()}
-    return {name: every[name] for name in METHODS}, {
-        name: angle for name, (angle, _) in found.items()
-    }
+    for kind, family in (
+        ("Platt", PlattScaling),
+        ("isotonic", IsotonicCalibration),
+        ("temperature", TemperatureScaling),
+    ):
+        every[f"{kind}, leave-one-out"] = left_out(family(), split)
+        every |= {f"{kind} {count}": held_out(family(), split, count) for count in (FEW, MANY)}
+    angles = {name: angle for name, (angle, _) in found.items()}
+    return {name: every[name] for name in METHODS}, angles
 
 
 def judge(p: Floats, split: Split, n_bins: int) -> Row:
@@ -340,11 +340,6 @@ def run_split(settings: SemirealSettings, trial: Trial) -> Tables:
     return tables
 
 
-def _trials(settings: SemirealSettings) -> list[Trial]:
-    # Split by split, so that a run that is stopped has something of every dataset.
-    return grid(split=range(settings.n_splits), dataset=settings.datasets)
-
-
 def runnable(table: str) -> tuple[str, ...]:
     """Datasets of one of the paper's tables that have more than a loader."""
     return tuple(
@@ -372,14 +367,15 @@ COLUMNS = {
 QUICK = SemirealSettings(datasets=("digits", "breast_cancer"), n_splits=2)
 
 
-def table_experiment(table: str, n_splits: int = 20) -> Experiment:
+def table_experiment(table: str) -> Experiment:
     """The trials of one of the paper's tables."""
     return Experiment(
         name=f"table-{table}",
-        full=SemirealSettings(runnable(table), n_splits),
+        full=SemirealSettings(runnable(table), 20),
         quick=QUICK,
         tables=COLUMNS,
-        trials=_trials,
+        # Split by split, so that a run that is stopped has something of every dataset.
+        trials=lambda settings: grid(split=range(settings.n_splits), dataset=settings.datasets),
         run=run_split,
         optional_tables=("reliability",),
     )

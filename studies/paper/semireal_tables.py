@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -12,6 +10,7 @@ from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, TICKS, new_figure
 from studies.engine.tables import NOTHING, markdown, mean_text, rmse_and_error
+from studies.paper.panels import expected_ece
 from studies.paper.semireal import (
     AS_MANY,
     AUTO,
@@ -73,15 +72,9 @@ def cosine_errors(frames: Frames) -> pd.DataFrame:
 
 
 def noise_floors(frames: Frames) -> pd.Series:
-    """Σ_b (n_b/N)·√(2p̄_b(1 − p̄_b)/(πn_b)): the ECE that chance alone gives a calibrated predictor.
-
-    For the bins of the true angle, on the split that was drawn.
-    """
-    bins = frames["reliability"].query("method == @ORACLE").copy()
-    noise = np.sqrt(2.0 * bins["mean"] * (1.0 - bins["mean"]) / (np.pi * bins["count"]))
-    bins["part"] = bins["count"] * noise
-    groups = bins.groupby("dataset", sort=False)
-    return groups["part"].sum() / groups["count"].sum()
+    """The ECE that chance alone gives the true angle, on the split that was drawn."""
+    bins = frames["reliability"].query("method == @ORACLE").groupby("dataset", sort=False)
+    return pd.Series({name: expected_ece(part["mean"], part["count"]) for name, part in bins})
 
 
 def about(frames: Frames) -> pd.DataFrame:
@@ -91,10 +84,6 @@ def about(frames: Frames) -> pd.DataFrame:
 
 
 # -- summaries -------------------------------------------------------------------------------
-
-
-def _cells(group: pd.DataFrame, methods: Sequence[str]) -> list[str]:
-    return [mean_text(group[method]) for method in methods]
 
 
 def paper_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
@@ -131,7 +120,10 @@ def our_table(frames: Frames, metric: str) -> str:
         methods.remove(ORACLE)
     facts = about(frames)
     rows = [
-        [label(str(name), facts.loc[name, "standing"]), *_cells(group, methods)]
+        [
+            label(str(name), facts.loc[name, "standing"]),
+            *(mean_text(group[method]) for method in methods),
+        ]
         for name, group in per_split(frames, metric).groupby(level="dataset", sort=False)
     ]
     average = means(frames, metric).mean()
@@ -166,28 +158,24 @@ def angle_table(frames: Frames) -> str:
 
 def summarise_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
     """Everything about one of the paper's tables."""
-    return "\n\n".join(
-        [
-            f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard "
-            "error; beside it what the paper prints, from one split. The noise floor is the ECE "
-            "that a perfectly calibrated predictor has by chance.",
-            paper_table(frames, settings, table),
-            "ECE of what needs no oracle, beside it:",
-            our_table(frames, "ece"),
-            "Debiased ECE, which takes off a part of that noise:",
-            our_table(frames, "ece_debiased"),
-            "E∣p − F∣, F the angular curve at the true angle:",
-            our_table(frames, "error"),
-            "E∣p − F°∣, F° the angular curve nearest to the true probabilities:",
-            our_table(frames, "error_best"),
-            "Kullback–Leibler divergence from the true probabilities:",
-            our_table(frames, "kl"),
-            "Brier score against the true probabilities, E(p − P(y = 1))²:",
-            our_table(frames, "brier"),
-            "The cosine:",
-            angle_table(frames),
-        ]
-    )
+    ours = {
+        "ece": "ECE of what needs no oracle, beside it:",
+        "ece_debiased": "Debiased ECE, which takes off a part of that noise:",
+        "error": "E∣p − F∣, F the angular curve at the true angle:",
+        "error_best": "E∣p − F°∣, F° the angular curve nearest to the true probabilities:",
+        "kl": "Kullback–Leibler divergence from the true probabilities:",
+        "brier": "Brier score against the true probabilities, E(p − P(y = 1))²:",
+    }
+    parts = [
+        f"ECE with {settings.n_bins} bins, mean over {settings.n_splits} splits ± standard error; "
+        "beside it what the paper prints, from one split. The noise floor is the ECE that a "
+        "perfectly calibrated predictor has by chance.",
+        paper_table(frames, settings, table),
+        *(part for metric, title in ours.items() for part in (title, our_table(frames, metric))),
+        "The cosine:",
+        angle_table(frames),
+    ]
+    return "\n\n".join(parts)
 
 
 # -- pictures --------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm as normal
 
@@ -214,13 +214,13 @@ def largest_constant(cells: pd.DataFrame) -> float:
 
 
 def cosine_for(error: float, size: int, link: Link) -> float:
-    """The cos θ at which Φ(−√n_ho·mean/sd) of the paper's sum is a given error, by bisection."""
-    low, high = 1e-3, 1.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        mean, sd = moments(link, middle)["paper"]
-        low, high = (middle, high) if np.sqrt(size) * mean / sd < -ndtri(error) else (low, middle)
-    return 0.5 * (low + high)
+    """The cos θ at which Φ(−√n_ho·mean/sd) of the paper's sum is a given error."""
+
+    def beyond(cosine: float) -> float:
+        mean, sd = moments(link, cosine)["paper"]
+        return float(np.sqrt(size) * mean / sd + ndtri(error))
+
+    return float(brentq(beyond, 1e-3, 1.0))
 
 
 def rows_saved(cells: pd.DataFrame) -> pd.Series:

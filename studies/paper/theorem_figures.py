@@ -72,10 +72,6 @@ def _falls(rate: float, se: float) -> str:
     return "yes" if rate + 2.0 * se < 0.0 else "not shown" if rate < 0.0 else "no"
 
 
-def _with_error(mean: float, se: float) -> str:
-    return with_error(mean, se, digits=None)
-
-
 def _fall_row(
     sizes: pd.DataFrame, method: str, quantity: tuple[str, str], claim: str = "tends to 0"
 ) -> tuple[str, ...]:
@@ -83,11 +79,11 @@ def _fall_row(
     column, name = quantity
     n, mean, se = by_size(sizes, method, column)
     rate, rate_se = slope(n, mean, se)
-    first, last = _with_error(mean[0], se[0]), _with_error(mean[-1], se[-1])
+    first, last = with_error(mean[0], se[0], None), with_error(mean[-1], se[-1], None)
     return (
         f"{name}, {spelled(method)}, n = {n[0]:.0f} to {n[-1]:.0f}",
         claim,
-        f"{first} to {last}; slope {_with_error(rate, rate_se)}",
+        f"{first} to {last}; slope {with_error(rate, rate_se, None)}",
         NOTHING if claim == UNTREATED else _falls(rate, rate_se),
     )
 
@@ -100,7 +96,7 @@ def _contrast_row(
     return (
         f"{MEAN[1]}, {spelled(method)}, n = {n[-1]:.0f}",
         claim,
-        _with_error(mean[-1], se[-1]),
+        with_error(mean[-1], se[-1], None),
         verdict(mean[-1], se[-1], HALF_BIN, below=calibrated),
     )
 
@@ -138,7 +134,7 @@ def _rate_sentence(sizes: pd.DataFrame) -> str:
     for method in ("uncalibrated", "Platt 100", "Platt 20000"):
         rate, se = slope(*by_size(sizes, method, "mean_error"))
         fate = "falls" if _falls(rate, se) == "yes" else "does not clearly fall"
-        fates.append(f"{spelled(method)} ({fate}, slope {_with_error(rate, se)})")
+        fates.append(f"{spelled(method)} ({fate}, slope {with_error(rate, se, None)})")
     sentence = f"The errors of the others with n: {'; '.join(fates)}."
     offset = abs(float(PAPER_LINKS["sigmoid"].smooth(0.0, 1.0)) - 0.5)
     error = by_size(sizes, "uncalibrated", "mean_error")[1]
@@ -298,7 +294,7 @@ def _cell(values: pd.Series) -> str:
     if infinite > 0.0:
         return f"∞ in {100 * infinite:.0f} % of the draws"
     mean, se = mean_and_error(values)
-    return _with_error(100 * mean, 100 * se)
+    return with_error(100 * mean, 100 * se, None)
 
 
 def draw_bregman(frames: Frames, settings: TheoremSettings) -> Figure:

@@ -168,12 +168,17 @@ def labelled_errors(
 ) -> list[Row]:
     """Δ_p of each method from n fresh labels, by the library's kernel average."""
     scores, labels = fitted.labelled(n, rng)
+    return _level_rows(
+        methods, lambda curve: calibration_error_at(LEVELS, labels, curve(scores), BANDWIDTH)
+    )
+
+
+def _level_rows(methods: Mapping[str, Curve], errors: Callable[[Curve], Floats]) -> list[Row]:
+    # Six decimals: a hundred times finer than the line that will be drawn.
     return [
         {"method": name, "level": level, "error": round(float(error), 6)}
         for name, curve in methods.items()
-        for level, error in zip(
-            LEVELS, calibration_error_at(LEVELS, labels, curve(scores), BANDWIDTH), strict=True
-        )
+        for level, error in zip(LEVELS, errors(curve), strict=True)
     ]
 
 
@@ -210,11 +215,6 @@ def mean_divergence(
 # --- One trial -------------------------------------------------------------------------------
 
 
-def trials(settings: TheoremSettings) -> list[Trial]:
-    """Every draw at every n."""
-    return grid(n=settings.sizes, draw=range(settings.draws))
-
-
 def run_trial(settings: TheoremSettings, trial: Trial) -> Tables:
     """Fit one draw, and measure every method on it."""
     n, draw = trial["n"], trial["draw"]
@@ -229,7 +229,9 @@ def run_trial(settings: TheoremSettings, trial: Trial) -> Tables:
     if n == settings.detail:
         # The true angle's Δ_p is zero by definition.
         estimated = {name: f for name, f in monotone.items() if name != OPTIMUM}
-        tables["delta"] = _delta_rows(estimated, central, draw)
+        levels = np.array(LEVELS)
+        delta = _level_rows(estimated, lambda f: exact_calibration_error(levels, f, central))
+        tables["delta"] = [{"draw": draw, **row} for row in delta]
         tables["bregman"] = [{"draw": draw, **row} for row in bregman_losses(methods, fitted)]
         if draw == 0:
             tables["labelled"] = labelled_errors(estimated, fitted, settings.labelled, rng)
@@ -259,17 +261,6 @@ def _size_rows(
     ]
 
 
-def _delta_rows(methods: Mapping[str, Curve], central: ScoreGrid, draw: int) -> list[Row]:
-    # Six decimals: a hundred times finer than the line that will be drawn.
-    return [
-        {"draw": draw, "method": method, "level": level, "error": round(float(error), 6)}
-        for method, curve in methods.items()
-        for level, error in zip(
-            LEVELS, exact_calibration_error(np.array(LEVELS), curve, central), strict=True
-        )
-    ]
-
-
 THEOREMS = Experiment(
     name=NAME,
     full=TheoremSettings(),
@@ -281,7 +272,7 @@ THEOREMS = Experiment(
         "bregman": ("draw", "method", "loss", "value"),
     },
     optional_tables=("delta", "labelled", "bregman"),
-    trials=trials,
+    trials=lambda settings: grid(n=settings.sizes, draw=range(settings.draws)),
     run=run_trial,
 )
 

@@ -12,6 +12,7 @@ from studies.engine.command import (
     add_datasets_argument,
     add_run_arguments,
     carry_out,
+    datasets_of,
     known_datasets,
     present_among,
     say,
@@ -21,77 +22,64 @@ from studies.engine.experiment import Result, Trial
 if TYPE_CHECKING:
     from studies.peers.methods import Method
 
-REAL = """\
+DESCRIPTIONS = {
+    "real": """\
 Compare angcal's classifiers with those of scikit-learn, probmetrics, netcal, venn-abers and betacal
 on binary tasks with real labels: every labelled dataset of studies.datasets that is in ANGCAL_DATA,
 in the cache, or packaged with scikit-learn. A run that was stopped goes on where it was; --fresh
 runs again what --datasets and --side name. --quick takes scikit-learn's packaged data and needs
 neither web nor ANGCAL_DATA.
-"""
-MULTICLASS = """\
+""",
+    "multiclass": """\
 Compare calibrators for three to a hundred classes, on real and on simulated labels. A run that was
 stopped goes on where it was; --fresh runs again what --datasets and --side name, where the side
 "angcal" holds angcal's methods, the plain model and temperature scaling on leave-one-out scores.
 --quick needs neither web nor ANGCAL_DATA.
-"""
-CURVES = """\
+""",
+    "curves": """\
 Compare variants of the averaged curve, and the best single curve, on the tasks of the benchmark
 "real" and on designs whose true probabilities are known.
-"""
-OWNER = "this benchmark"
+""",
+}
 
 
-def add_real_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the command line of ``studies benchmark real``."""
-    parser.description = REAL
-    _add_peers_arguments(parser, "real")
-
-
-def add_multiclass_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the command line of ``studies benchmark multiclass``."""
-    parser.description = MULTICLASS
-    _add_peers_arguments(parser, "multiclass")
-
-
-def _add_peers_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    add_datasets_argument(parser)
-    parser.add_argument(
-        "--side",
-        choices=("angcal", "peers", "seldom"),
-        help="run the trials of angcal's methods only, those of the others, or those of the "
-        "methods that are run on the first splits of small tasks",
-    )
-    parser.add_argument("--splits", type=int, help="run the first splits only, now")
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """Describe the command line of one of the benchmarks."""
+    parser.description = DESCRIPTIONS[name]
+    parser.set_defaults(datasets=None, side=None, splits=None)
+    if name != "curves":
+        add_datasets_argument(parser)
+        parser.add_argument(
+            "--side",
+            choices=("angcal", "peers", "seldom"),
+            help="run the trials of angcal's methods only, those of the others, or those of the "
+            "methods that are run on the first splits of small tasks",
+        )
+        parser.add_argument("--splits", type=int, help="run the first splits only, now")
     add_run_arguments(parser, name)
 
 
-def execute_real(options: argparse.Namespace) -> int:
-    """``studies benchmark real``; returns the exit code."""
-    from studies.peers.peers import METHODS
-    from studies.peers.real import FULL, QUICK
-    from studies.peers.real_figures import LOSSES, RANKS
+def results_and_methods(name: str) -> tuple[Sequence[Result], Iterable[Method]]:
+    """What a benchmark shows, and what may be missing from it."""
+    if name == "real":
+        from studies.peers.peers import METHODS
+        from studies.peers.real_figures import LOSSES, RANKS
 
-    listed = (QUICK if options.quick else FULL).datasets
-    return _compare(options, listed, [LOSSES, RANKS], METHODS.values())
+        return [LOSSES, RANKS], METHODS.values()
+    if name == "multiclass":
+        from studies.peers import multiclass, multiclass_tables
 
+        return [multiclass_tables.RESULT], multiclass.METHODS.values()
+    from studies.peers.curves import RESULTS
 
-def execute_multiclass(options: argparse.Namespace) -> int:
-    """``studies benchmark multiclass``; returns the exit code."""
-    from studies.peers.multiclass import FULL, METHODS, QUICK
-    from studies.peers.multiclass_tables import RESULT
-
-    listed = list(dict(QUICK.tasks if options.quick else FULL.tasks))
-    return _compare(options, listed, [RESULT], METHODS.values())
+    return RESULTS, ()
 
 
-def _compare(
-    options: argparse.Namespace,
-    listed: Sequence[str],
-    results: Sequence[Result],
-    methods: Iterable[Method],
-) -> int:
-    """Run what is asked for of the datasets that are here, and present the results."""
-    if not known_datasets(options, listed, OWNER):
+def execute(options: argparse.Namespace) -> int:
+    """Run what is asked for of the datasets that are here, and present it; the exit code."""
+    results, methods = results_and_methods(options.folder)
+    listed = datasets_of(results, options.quick)
+    if not known_datasets(options, listed, "this benchmark"):
         return WRONG_USAGE
     chosen = present_datasets(options.datasets or listed)
     if not chosen:
@@ -102,24 +90,9 @@ def _compare(
 
     def wanted(trial: Trial) -> bool:
         now = options.splits is None or trial["split"] < options.splits
-        return now and trial["dataset"] in chosen and options.side in (None, trial["side"])
+        return now and trial["dataset"] in chosen and options.side in (None, trial.get("side"))
 
     return carry_out(results, options, wanted)
-
-
-def add_curves_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the command line of ``studies benchmark curves``."""
-    parser.description = CURVES
-    add_run_arguments(parser, "curves")
-
-
-def execute_curves(options: argparse.Namespace) -> int:
-    """``studies benchmark curves``; returns the exit code."""
-    from studies.peers.curves import DESIGNS, LABELLED, QUICK, RESULTS
-
-    named = QUICK.datasets if options.quick else tuple(dict.fromkeys((*LABELLED, *DESIGNS)))
-    here = present_datasets(named)
-    return carry_out(RESULTS, options, lambda trial: trial["dataset"] in here)
 
 
 def present_datasets(names: Sequence[str]) -> set[str]:

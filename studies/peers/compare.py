@@ -116,11 +116,6 @@ class Ranking:
         return str(self.ranks.index[0])
 
     @property
-    def runner_up(self) -> str:
-        """The next one."""
-        return str(self.ranks.index[1])
-
-    @property
     def like_the_best(self) -> list[str]:
         """Methods that Nemenyi's test does not tell from the best one."""
         near = self.ranks <= self.ranks.iloc[0] + self.critical_difference

@@ -28,10 +28,11 @@ from angcal.metrics import log_loss
 from angcal.penalty_path.choice import calibration_slope
 from studies.engine.experiment import Experiment, Frames, Result, Tables, Trial, grid
 from studies.engine.runner import trial_generator
-from studies.engine.tables import markdown, with_error
+from studies.engine.tables import Columns, table_of, with_error
 from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
-from studies.peers.real import CLIP, LABELLED
+from studies.peers.benchmark import CLIP
 from studies.peers.real import FULL as REAL
+from studies.peers.real import LABELLED
 from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
 
 SINGLE, KEPT = "the best single curve", "averaged, as kept"
@@ -80,7 +81,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
     """All variants on one split of one task at one size; none where it is too small or large."""
     task = load_task(trial["dataset"])
     try:
-        n = training_rows(task, trial["ratio"], REAL.ratios, REAL.limits)
+        n = training_rows(task, trial["ratio"], REAL)
     except SizeError:
         n = 0
     if not 0 < n * task.X.shape[1] <= MOST_ENTRIES:
@@ -103,11 +104,6 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
         loss = log_loss(split.y_test, p)
         rows.append({**trial, "n": n, "variant": name, "log_loss": loss, "slope": slope})
     return {"": rows}
-
-
-def label_trials(settings: Settings) -> list[Trial]:
-    """Split by split."""
-    return grid(split=range(settings.splits), dataset=settings.datasets, ratio=REAL.ratios)
 
 
 # -- known truth -------------------------------------------------------------------------------
@@ -137,7 +133,7 @@ def run_truth(settings: Settings, trial: Trial) -> Tables:
         "link known, averaged over the angle's error": AveragedCurve(spread, known.scale).predict(
             u
         ),
-        "Platt 500": held_out(_platt(), split, 500),
+        "Platt 500": held_out(PlattScaling(), split, 500),
     }
     for route, angle in (("with the pool's angle", "auto"), ("from labels alone", "loo")):
         free = calibrated(link=Logit(), link_known=False, angle=angle)
@@ -152,15 +148,6 @@ def run_truth(settings: Settings, trial: Trial) -> Tables:
     return {"": rows}
 
 
-def _platt() -> Any:
-    return PlattScaling()
-
-
-def truth_trials(settings: Settings) -> list[Trial]:
-    """Split by split."""
-    return grid(split=range(settings.splits), dataset=settings.datasets)
-
-
 DESIGNS = tuple(name for table in TABLES.values() for name in table.full.datasets)
 QUICK = Settings(("digits", "breast_cancer"), 1)
 LABELS = Experiment(
@@ -168,7 +155,9 @@ LABELS = Experiment(
     full=Settings(LABELLED, 5),
     quick=QUICK,
     tables={"": ("dataset", "ratio", "split", "n", "variant", "log_loss", "slope")},
-    trials=label_trials,
+    trials=lambda settings: grid(
+        split=range(settings.splits), dataset=settings.datasets, ratio=REAL.ratios
+    ),
     run=run_labels,
 )
 TRUTH = Experiment(
@@ -176,7 +165,7 @@ TRUTH = Experiment(
     full=Settings(DESIGNS, 5),
     quick=QUICK,
     tables={"": ("dataset", "split", "variant", "error", "error_best", "kl")},
-    trials=truth_trials,
+    trials=lambda settings: grid(split=range(settings.splits), dataset=settings.datasets),
     run=run_truth,
 )
 
@@ -193,30 +182,25 @@ def summarise_labels(frames: Frames, settings: Settings) -> str:
     n = rows.groupby(["dataset", "ratio"])["n"].first()
     few = n[gaps.index] <= 200
     slopes = rows.groupby("variant")["slope"].median()
-    lines = []
-    for name in [SINGLE, *BELIEFS]:
-        gap, better = gaps[name], f"{(gaps[name] < 0).mean():.0%}"
-        lines.append(
-            (
-                name,
-                "0" if name == SINGLE else with_error(gap.mean(), gap.sem(), None),
-                "0" if name == SINGLE else f"{gap[few].mean():+.4f}",
-                "0" if name == SINGLE else f"{gap[~few].mean():+.4f}",
-                "" if name == SINGLE else better,
-                f"{slopes[name]:.2f}",
-            )
-        )
-    header = (
-        *("curve", "log-loss less the best single curve's", "n ≤ 200", "n > 200", "better in"),
-        "median slope",
-    )
+
+    def gap(form: Callable[[Any], str]) -> Callable[[str], str]:
+        return lambda name: "0" if name == SINGLE else form(gaps[name])
+
+    columns: Columns = {
+        "curve": str,
+        "log-loss less the best single curve's": gap(lambda g: with_error(g.mean(), g.sem(), None)),
+        "n ≤ 200": gap(lambda g: f"{g[few].mean():+.4f}"),
+        "n > 200": gap(lambda g: f"{g[~few].mean():+.4f}"),
+        "better in": lambda name: "" if name == SINGLE else f"{(gaps[name] < 0).mean():.0%}",
+        "median slope": lambda name: f"{slopes[name]:.2f}",
+    }
     told = (
         f"Real labels: {len(gaps)} cells of {gaps.index.get_level_values('dataset').nunique()} "
         f"tasks ({int(few.sum())} with n ≤ 200), {rows['split'].nunique()} splits each; ± is the "
         "standard error over cells. The slope is that of a logistic curve through the logits on "
         "test rows: below 1 a curve believes itself too much, above 1 too little."
     )
-    return f"{told}\n\n{markdown(header, lines)}"
+    return f"{told}\n\n{table_of([SINGLE, *BELIEFS], columns)}"
 
 
 def summarise_truth(frames: Frames, settings: Settings) -> str:
@@ -224,22 +208,18 @@ def summarise_truth(frames: Frames, settings: Settings) -> str:
     rows = frames[""]
     means = rows.groupby("variant", sort=False)[["error", "error_best", "kl"]].mean()
     reference = means.loc["Platt 500"]
-    lines = [
-        (
-            name,
-            f"{row['error']:.4f}",
-            f"{row['error'] / reference['error']:.2f}",
-            f"{row['error_best'] / reference['error_best']:.2f}",
-            f"{row['kl']:.4f}",
-        )
-        for name, row in means.iterrows()
-    ]
-    header = ("curve", "E∣p − F∣", "over Platt 500", "the same to F°", "KL to the truth")
+    columns: Columns = {
+        "curve": lambda row: str(row.name),
+        "E∣p − F∣": lambda row: f"{row['error']:.4f}",
+        "over Platt 500": lambda row: f"{row['error'] / reference['error']:.2f}",
+        "the same to F°": lambda row: f"{row['error_best'] / reference['error_best']:.2f}",
+        "KL to the truth": lambda row: f"{row['kl']:.4f}",
+    }
     told = (
         f"Known truth: {rows['dataset'].nunique()} designs, {rows['split'].nunique()} splits each. "
         "F° is the curve of the family that is nearest to the true probabilities."
     )
-    return f"{told}\n\n{markdown(header, lines)}"
+    return f"{told}\n\n{table_of((row for _, row in means.iterrows()), columns)}"
 
 
 RESULTS = (

@@ -213,16 +213,22 @@ def _cross_calibrated(training: Training, method: str, ensemble: bool, base: Bas
     return Fitted(probabilities(model), chosen_C(model.calibrated_classifiers_[0].estimator))
 
 
+def on_base(name: str, fit: Callable[..., Fitted], base: Base, fits: int, **more: Any) -> Method:
+    """A method that fits a linear model so many times, each with a search where it is tuned."""
+    tuned = base == "tuned"
+    paid: dict[str, Any] = {"searches" if tuned else "plain_fits": fits}
+    return Method(name + (", tuned" if tuned else ""), partial(fit, base=base), **paid, **more)
+
+
 def cross_methods(base: Base) -> list[Method]:
     """scikit-learn's calibrators by folds."""
-    tuned = base == "tuned"
     return [
-        Method(
-            f"CV {method}" + ("" if ensemble else ", one model") + (", tuned" if tuned else ""),
-            partial(_cross_calibrated, method=method, ensemble=ensemble, base=base),
-            plain_fits=0 if tuned else FOLDS + (not ensemble),
-            searches=FOLDS + (not ensemble) if tuned else 0,
-            costly=tuned,
+        on_base(
+            f"CV {method}" + ("" if ensemble else ", one model"),
+            partial(_cross_calibrated, method=method, ensemble=ensemble),
+            base,
+            FOLDS + (not ensemble),
+            costly=base == "tuned",
             averages=ensemble,
         )
         for method in ("sigmoid", "isotonic", "temperature")
@@ -250,6 +256,7 @@ OWN = (
         averages=True,
     ),
 )
+OWN_NAMES = tuple(method.name for method in OWN)
 SCIKIT_LEARN = (
     Method("logistic", partial(logistic, base="C=1"), plain_fits=1),
     Method("logistic tuned", partial(logistic, base="tuned"), searches=1),

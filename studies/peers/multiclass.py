@@ -8,9 +8,9 @@ Of R rows of K classes, class k has a share π_k, and its training rows are
 
 drawn at random; at least a quarter of the rows, and at most m of them, are for the test. Methods
 are judged there by multinomial log-loss, Brier score, classwise and top-label ECE (15 bins,
-debiased), and, where the truth is simulated, by KL(true ‖ predicted). Sides are those of
-``studies benchmark real``, but that everything of angcal's own, the model's own probabilities and
-temperature scaling on leave-one-out scores are on the side "angcal".
+debiased), and, where the truth is simulated, by KL(true ‖ predicted). On the
+side "angcal" are all of angcal's own methods, the model's own probabilities and temperature scaling
+on leave-one-out scores.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,13 @@ from angcal.multiclass import read_class_scores
 from angcal.simulation import simulate_several
 from studies.datasets import load
 from studies.datasets.labels import spelled
-from studies.engine.experiment import Cell, Experiment, Tables, Trial, significant
-from studies.engine.runner import trial_generator
+from studies.engine.experiment import Cell, Trial, significant
+from studies.peers.benchmark import CLIP, N_BINS, Benchmark, Outcome, Settings
 from studies.peers.methods import (
     DEFAULT,
     FOLDS,
     OWN,
+    OWN_NAMES,
     SCIKIT_LEARN,
     TUNED,
     Base,
@@ -55,11 +57,11 @@ from studies.peers.methods import (
     angcal,
     cross_methods,
     logistic,
+    on_base,
 )
-from studies.peers.peers import Map, missing_packages, probmetrics
-from studies.peers.real import CLIP, N_BINS, SELDOM, SIDES, Outcome, run_methods
+from studies.peers.peers import Map, probmetrics
 from studies.peers.remembered import Remembered
-from studies.peers.tasks import SizeError, Split, Task, affordable, scaled_by_first, seed_from
+from studies.peers.tasks import SizeError, Split, Task, scaled_by_first, seed_from
 
 CELL = ("dataset", "classes", "per_class", "base")
 PLAIN, LOO_TEMPERATURE = "logistic", "temperature, leave-one-out"
@@ -70,9 +72,9 @@ METRICS = ("log_loss", "brier", "classwise_ece", "top_label_ece", "accuracy", "d
 COSTS = ("infinite", "C", "fits", "labels_spent", "seconds", "warnings")
 
 
-@dataclass(frozen=True)
-class MulticlassSettings:
-    """Which tasks, how many labels, and what is too large.
+@dataclass(frozen=True, kw_only=True)
+class MulticlassSettings(Settings):
+    """Which tasks, how many labels, and what is too large; entries are n·d·K.
 
     Parameters
     ----------
@@ -83,12 +85,8 @@ class MulticlassSettings:
     leaves : tuple of int
         Classes of the leaf shapes in the table of their own.
     bases : tuple of str
-    splits, n_penalties, max_test : int
-        As in `RealSettings`.
-    tuned_entries, costly_entries : int
-        Entries n·d·K beyond which tuned and costly methods are left out.
-    costly_splits : int
-        Splits from which on costly methods are left out.
+    tuned_entries : int
+        Entries beyond which tuned methods are left out.
     signal : float
         Standard deviation of each simulated index.
     """
@@ -97,14 +95,14 @@ class MulticlassSettings:
     sizes: tuple[int, ...]
     leaves: tuple[int, ...]
     bases: tuple[Base, ...]
-    splits: int
-    n_penalties: int
-    max_test: int
     tuned_entries: int
-    costly_entries: int
-    costly_splits: int
     signal: float = 3.0
     seed: int = 2026
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Of the tasks, each once."""
+        return tuple(dict(self.tasks))
 
 
 FULL = MulticlassSettings(
@@ -139,22 +137,13 @@ QUICK = MulticlassSettings(
 )
 
 
-def trials(settings: MulticlassSettings) -> list[dict[str, Any]]:
-    """Split 0 of every cell comes first; what is run seldom comes last."""
-    cells = [
-        (*task, size, base)
-        for task in settings.tasks
-        for size in settings.sizes
-        for base in settings.bases
-    ]
-    cells += [(LEAVES, K, LEAF_ROWS, base) for K in settings.leaves for base in LEAF_BASES]
-    every, first = range(settings.splits), range(settings.costly_splits)
+def cells(settings: MulticlassSettings) -> list[tuple[Any, ...]]:
+    """Tasks, sizes and penalties, and those of the leaf shapes."""
+    every = product(settings.tasks, settings.sizes, settings.bases)
+    leaves = product(settings.leaves, LEAF_BASES)
     return [
-        {**dict(zip(CELL, cell, strict=True)), "split": split, "side": side}
-        for splits, sides in ((every, SIDES), (first, (SELDOM,)))
-        for split in splits
-        for cell in cells
-        for side in sides
+        *((*task, size, base) for task, size, base in every),
+        *((LEAVES, K, LEAF_ROWS, base) for K, base in leaves),
     ]
 
 
@@ -170,8 +159,9 @@ def _loaded(name: str) -> Task:
     return Task(found.X, codes.astype(np.int64), name)
 
 
-def labelled_rows(settings: MulticlassSettings, trial: Trial, seed: int) -> Task:
+def labelled_rows(settings: MulticlassSettings, trial: Trial, rng: np.random.Generator) -> Task:
     """All rows of a trial's task."""
+    seed = seed_from(rng)
     name, K = trial["dataset"], trial["classes"]
     if name.startswith(SIMULATED):
         n, d = trial["per_class"] * K, int(name.removeprefix(SIMULATED))
@@ -263,47 +253,21 @@ def methods(base: Base) -> list[Method]:
         own = [method for method in OWN if method.averages or method.name == TUNED]
         return own + [method for method in SCIKIT_LEARN if method.name in TUNED_PEERS]
     return [
-        Method(DEFAULT, partial(angcal, base=base), plain_fits=1),
-        Method(LOO_TEMPERATURE, partial(_loo_temperature, base=base), plain_fits=1),
-        Method(PLAIN, partial(logistic, base=base), plain_fits=1),
+        on_base(DEFAULT, angcal, base, 1),
+        on_base(LOO_TEMPERATURE, _loo_temperature, base, 1),
+        on_base(PLAIN, logistic, base, 1),
         *cross_methods(base),
         *(
-            Method(
-                name,
-                partial(_out_of_fold, base=base, fit=fit),
-                plain_fits=FOLDS + 1,
-                package=package,
-                costly=True,
-            )
-            for name, (fit, package) in MAPS.items()
+            on_base(name, partial(_out_of_fold, fit=fit), base, FOLDS + 1, package=of, costly=True)
+            for name, (fit, of) in MAPS.items()
         ),
     ]
 
 
 METHODS = {method.name: method for base in ("C=1", "tuned") for method in methods(base)}
-ANGCAL_SIDE = (*(method.name for method in OWN), LOO_TEMPERATURE, PLAIN)
 
 
-def side_of(method: Method) -> str:
-    """The side in whose trials a method is run."""
-    if method.name in ANGCAL_SIDE:
-        return "angcal"
-    return SELDOM if method.costly else "peers"
-
-
-def applicable(settings: MulticlassSettings, trial: Trial, entries: int) -> list[Method]:
-    """Methods of one side whose package is there; costly ones of angcal's in small trials only."""
-    small = entries <= settings.costly_entries and trial["split"] < settings.costly_splits
-    return [
-        method
-        for method in methods(trial["base"])
-        if side_of(method) == trial["side"]
-        and (small or not method.costly)
-        and not method.missing()
-    ]
-
-
-# -- one trial -------------------------------------------------------------------------------
+# -- the benchmark ---------------------------------------------------------------------------
 
 
 def measured(outcome: Outcome, split: Split) -> dict[str, Cell]:
@@ -326,46 +290,16 @@ def measured(outcome: Outcome, split: Split) -> dict[str, Cell]:
     return {**rounded, "infinite": int(np.sum(P[np.arange(len(y)), y] == 0.0))}
 
 
-def run_trial(settings: MulticlassSettings, trial: Trial) -> Tables:
-    """The methods of one side on one split of one cell, or why there are none."""
-    labels = ("multiclass", *(trial[key] for key in ("dataset", "classes", "per_class", "split")))
-    rng = trial_generator(settings.seed, *labels)
-    rows = labelled_rows(settings, trial, seed_from(rng))
-    d, missing = rows.X.shape[1], missing_packages(METHODS.values())
-    about: dict[str, Cell] = {**trial, "n": 0, "d": d, "n_test": 0, "rarest": 0}
-    about |= {"missing": "; ".join(missing), "not_run": ""}
-    try:
-        counts = training_counts(rows.y, trial["per_class"])
-        entries = int(counts.sum()) * d * trial["classes"]
-        if trial["base"] == "tuned":
-            affordable("tuned methods at n·d·K", entries, settings.tuned_entries)
-        if trial["side"] == SELDOM:
-            affordable("costly methods at n·d·K", entries, settings.costly_entries)
-    except SizeError as reason:
-        return {"splits": [{**about, "not_run": str(reason)}]}
-    split = draw_split(rows, counts, settings.max_test, rng)
-    training = Training(split.X_train, split.y_train, seed_from(rng), settings.n_penalties)
-    found, failures = run_methods(
-        applicable(settings, trial, entries),
-        training,
-        split.X_test,
-        partial(measured, split=split),
-    )
-    n, n_test = len(split.y_train), len(split.y_test)
-    about |= {"n": n, "n_test": n_test, "rarest": int(counts.min())}
-    return {"": found, "splits": [about], "failures": failures}
-
-
-MULTICLASS = Experiment(
+BENCHMARK = Benchmark(
     name="multiclass",
-    full=FULL,
-    quick=QUICK,
-    tables={
-        "": ("method", *METRICS, *COSTS),
-        "splits": (*CELL, "split", "side", "n", "d", "n_test", "rarest", "missing", "not_run"),
-        "failures": ("method", "reason"),
-    },
-    trials=trials,
-    run=run_trial,
-    optional_tables=("", "failures"),
+    cell=CELL,
+    cells=cells,
+    methods=METHODS,
+    own=[*OWN_NAMES, LOO_TEMPERATURE, PLAIN],
+    applied=lambda trial: methods(trial["base"]),
+    load=labelled_rows,
+    size=lambda settings, trial, task: training_counts(task.y, trial["per_class"]),
+    split=draw_split,
+    measure=measured,
 )
+MULTICLASS = BENCHMARK.experiment(FULL, QUICK, (*METRICS, *COSTS), "rarest")

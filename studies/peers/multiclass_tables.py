@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from studies.engine.experiment import Frames, Result
 from studies.engine.tables import NOTHING, markdown, with_error
 from studies.peers.compare import by_method, cell_means, gaps, joined, ranking
-from studies.peers.methods import DEFAULT, NO_FOLDS, TUNED
+from studies.peers.methods import DEFAULT, NO_FOLDS, OWN_NAMES, TUNED
 from studies.peers.multiclass import (
+    BENCHMARK,
     CELL,
     LEAF_ROWS,
     LEAVES,
@@ -19,16 +20,14 @@ from studies.peers.multiclass import (
     PLAIN,
     SIMULATED,
     MulticlassSettings,
-    trials,
 )
-from studies.peers.real import OWN_NAMES
 from studies.peers.real_figures import picture_of_ranks
 from studies.peers.real_tables import (
     coverage,
     duel_table,
     excess_table,
     listed,
-    lost_cells,
+    lost_table,
     rank_table,
     remarks,
     rows_of,
@@ -47,6 +46,9 @@ SLACK = 0.02
 FOLDED, FOLDED_ENSEMBLE = "CV temperature, one model", "CV temperature"
 LARGEST = 12
 HEADER = ("dataset", "classes", "n per class", "base")
+CELL_COLUMNS = {
+    title: lambda cell, place=place: str(cell[place]).strip() for place, title in enumerate(HEADER)
+}
 
 
 def rows_by_kind(
@@ -84,7 +86,7 @@ def _coverage(frames: Frames, settings: MulticlassSettings) -> str:
     skipped = frames["failures"]["reason"].str.contains(NO_FOLDS, regex=False)
     counts = frames["failures"][skipped].groupby("method").size()
     others = {**frames, "failures": frames["failures"][~skipped]}
-    told = coverage(others, settings, len(trials(settings)), CELL)
+    told = coverage(others, settings, len(BENCHMARK.trials(settings)), CELL)
     if counts.empty:
         return told
     named = listed([f"{method} {count} times" for method, count in counts.items()])
@@ -127,7 +129,7 @@ def _section(title: str, rows: pd.DataFrame, own: str, settings: MulticlassSetti
     parts += [
         "Log-loss above that of the best method of the cell, mean over cells:",
         excess_table(whole(usual), "per_class", "n per class"),
-        *_lost(usual, own),
+        *lost_table(one_model(usual), own, "peers that deploy one model", CELL_COLUMNS),
         *duel_table(values, own),
     ]
     return parts
@@ -139,22 +141,6 @@ def _ranked(title: str, rows: pd.DataFrame, means: pd.DataFrame) -> list[str]:
     deployed = {name: "several" if METHODS[name].averages else "one" for name in means}
     table = rank_table(rows_of(rows, means), means, RANKED, ("models", deployed))
     return [f"{title}, mean ranks (1 is best):", table, tests_of(ranking(means))]
-
-
-def _lost(values: pd.DataFrame, own: str) -> list[str]:
-    """Cells in which the best of the others that deploy one model is clearly better."""
-    single = one_model(values)
-    lost = lost_cells(single, own)
-    told = (
-        f"The best of the peers that deploy one model is clearly better than {own} in {len(lost)} "
-        f"of {len(cell_means(single))} cells. Choosing the best of many by the same splits "
-        "flatters the peers."
-    )
-    lines = [
-        (*_cell(cell), peer, with_error(mean, error, None)) for cell, peer, mean, error in lost
-    ]
-    header = (*HEADER, "best peer", f"log-loss of {own} minus its")
-    return [f"{told} These are:", markdown(header, lines)] if lines else [told]
 
 
 def _cell(cell: tuple[str, int, int, str]) -> tuple[str, ...]:
@@ -197,14 +183,14 @@ def _guard(rows: pd.DataFrame) -> list[str]:
 # -- other tables ------------------------------------------------------------------------------
 
 
-def _means_table(rows: pd.DataFrame, metric: str, names: tuple[str, ...], digits: int = 3) -> str:
+def _means_table(rows: pd.DataFrame, metric: str, names: tuple[str, ...]) -> str:
     """A line for each cell, a column for each method."""
     means = rows.pivot_table(index=[*CELL], columns="method", values=metric, sort=False)
     shown = [name for name in names if name in means]
     lines = [
         (
             *_cell(cell),
-            *(NOTHING if pd.isna(line[name]) else f"{line[name]:.{digits}f}" for name in shown),
+            *(NOTHING if pd.isna(line[name]) else f"{line[name]:.3f}" for name in shown),
         )
         for cell, line in means.iterrows()
     ]
@@ -256,9 +242,5 @@ def draw(frames: Frames, settings: MulticlassSettings) -> Figure:
 
 
 RESULT = Result(
-    name="multiclass",
-    title="three to a hundred classes against peers",
-    experiment=MULTICLASS,
-    summarise=summarise,
-    draw=draw,
+    "multiclass", "three to a hundred classes against peers", MULTICLASS, summarise, draw
 )

@@ -28,6 +28,7 @@ from studies.peers.methods import (
     Method,
     Training,
     chosen_C,
+    on_base,
     probabilities,
 )
 from studies.peers.remembered import Remembered
@@ -157,36 +158,25 @@ def _dense(X: Matrix) -> Any:
 
 
 def _holdout_methods(base: Base) -> list[Method]:
-    tuned = base == "tuned"
     return [
-        Method(
-            calibrator.name + (", tuned" if tuned else ""),
-            partial(_on_holdout, calibrator=calibrator, base=base),
-            plain_fits=int(not tuned),
-            searches=int(tuned),
+        on_base(
+            calibrator.name,
+            partial(_on_holdout, calibrator=calibrator),
+            base,
+            1,
             reduced=base,
             package=calibrator.package,
             costly=calibrator.costly,
         )
         for calibrator in CALIBRATORS
-        if tuned or not calibrator.costly
+        if base == "tuned" or not calibrator.costly
     ]
 
 
-def _cross_venn_abers_methods() -> list[Method]:
+def _cross_venn_abers_method(base: Base) -> Method:
     """It fits a model to all rows as well, which its predictions do not use."""
-    return [
-        Method(
-            "venn-abers, cross" + (", tuned" if tuned else ""),
-            partial(_cross_venn_abers, base="tuned" if tuned else "C=1"),
-            plain_fits=0 if tuned else FOLDS + 1,
-            searches=FOLDS + 1 if tuned else 0,
-            package="venn_abers",
-            costly=tuned,
-            averages=True,
-        )
-        for tuned in (False, True)
-    ]
+    about = {"package": "venn_abers", "costly": base == "tuned", "averages": True}
+    return on_base("venn-abers, cross", _cross_venn_abers, base, FOLDS + 1, **about)
 
 
 METHODS: dict[str, Method] = {
@@ -194,9 +184,8 @@ METHODS: dict[str, Method] = {
     for method in (
         *OWN,
         *SCIKIT_LEARN,
-        *_cross_venn_abers_methods(),
-        *_holdout_methods("C=1"),
-        *_holdout_methods("tuned"),
+        *(_cross_venn_abers_method(base) for base in ("C=1", "tuned")),
+        *(method for base in ("C=1", "tuned") for method in _holdout_methods(base)),
     )
 }
 """Everything that is compared, by name."""

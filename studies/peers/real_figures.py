@@ -198,16 +198,16 @@ def _critical_bar(ax: Axes, best: float, length: float) -> None:
 
 
 RANKS = Result(
-    name="ranks",
-    title="Mean ranks on real labels, tests, wins and losses, costs",
-    experiment=REAL,
-    summarise=summarise_ranks,
-    draw=draw_ranks,
+    "ranks",
+    "Mean ranks on real labels, tests, wins and losses, costs",
+    REAL,
+    summarise_ranks,
+    draw_ranks,
 )
 LOSSES = Result(
-    name="log-loss",
-    title="Log-loss on real labels against n/d, and where a peer wins",
-    experiment=REAL,
-    summarise=summarise_losses,
-    draw=draw_losses,
+    "log-loss",
+    "Log-loss on real labels against n/d, and where a peer wins",
+    REAL,
+    summarise_losses,
+    draw_losses,
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
-from studies.engine.tables import NOTHING, markdown, with_error, yes_or_no
+from studies.engine.tables import NOTHING, Columns, markdown, table_of, with_error, yes_or_no
+from studies.peers.benchmark import SELDOM
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -23,9 +24,9 @@ from studies.peers.compare import (
     joined,
     ranking,
 )
-from studies.peers.methods import COARSE, DEFAULT, TUNED, Method
+from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
-from studies.peers.real import LABELLED, OWN_NAMES, SELDOM, RealSettings, trials
+from studies.peers.real import BENCHMARK, LABELLED, RealSettings
 
 RANKED = {
     "log_loss": "log-loss",
@@ -46,7 +47,7 @@ def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
     values = by_method(rows, "log_loss")
     means, values = cell_means(values), values.drop(columns=COARSE, errors="ignore")
     parts = [
-        coverage(frames, settings, len(trials(settings))),
+        coverage(frames, settings, len(BENCHMARK.trials(settings))),
         "Mean ranks (1 is best). Methods are ranked in each cell, a cell being a task at one size; "
         "a dataset's rank is the mean over its cells:",
         *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
@@ -119,25 +120,23 @@ def rank_table(
         metric: ranking(cell_means(by_method(rows, metric, cell))[list(means)]).ranks
         for metric in metrics
     }
-    cost = rows.groupby("method")
-    lines = [
-        (
-            name,
-            *(f"{others[metric][name]:.2f}" for metric in metrics),
-            f"{found.by_cells[name]:.2f}",
-            f"{means[name].mean():.4f}",
-            f"{cost.get_group(name)['fits'].iloc[0]}",
-            remark[1][name],
-            *(f"{cost.get_group(name)['seconds'].agg(how):.3g}" for how in ("median", "mean")),
-            f"{int(cost.get_group(name)['infinite'].sum())}",
-        )
-        for name in found.ranks.index
-    ]
-    header = (
-        *("method", *metrics.values(), "log-loss, mean over cells", "mean log-loss", "fits"),
-        *(remark[0], "median seconds", "mean seconds", "infinite losses"),
-    )
-    return markdown(header, lines)
+    cost = dict(iter(rows.groupby("method")))
+
+    def rank_by(metric: str) -> Callable[[Any], str]:
+        return lambda name: f"{others[metric][name]:.2f}"
+
+    columns: Columns = {
+        "method": str,
+        **{title: rank_by(metric) for metric, title in metrics.items()},
+        "log-loss, mean over cells": lambda name: f"{found.by_cells[name]:.2f}",
+        "mean log-loss": lambda name: f"{means[name].mean():.4f}",
+        "fits": lambda name: f"{cost[name]['fits'].iloc[0]}",
+        remark[0]: lambda name: remark[1][name],
+        "median seconds": lambda name: f"{cost[name]['seconds'].median():.3g}",
+        "mean seconds": lambda name: f"{cost[name]['seconds'].mean():.3g}",
+        "infinite losses": lambda name: f"{int(cost[name]['infinite'].sum())}",
+    }
+    return table_of(found.ranks.index, columns)
 
 
 def tests_of(found: Ranking) -> str:
@@ -221,9 +220,8 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     if values.empty:
         return []
     title = (
-        f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
-        f"{settings.costly_splits} splits, where costly methods were run as well. Those that are "
-        "tuned by folds search a penalty inside every fold:"
+        f"{_small(settings)}, where costly methods were run as well. Those that are tuned by folds "
+        "search a penalty inside every fold:"
     )
     kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
     every = cell_means(values).drop(columns=COARSE, errors="ignore")
@@ -231,6 +229,13 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     dropped = [name for name in every if name not in means]
     told = f"Not ranked, as it failed on all splits of a cell: {listed(dropped)}."
     return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
+
+
+def _small(settings: RealSettings) -> str:
+    return (
+        f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
+        f"{settings.costly_splits} splits"
+    )
 
 
 def where_costly(values: pd.DataFrame, methods: Mapping[str, Method] = METHODS) -> pd.DataFrame:
@@ -241,17 +246,14 @@ def where_costly(values: pd.DataFrame, methods: Mapping[str, Method] = METHODS) 
 
 def duel_table(values: pd.DataFrame, own: str) -> list[str]:
     """Win, tie and loss of one method against each of the others."""
-    lines = [
-        (
-            duel.peer,
-            f"{duel.wins} / {duel.ties} / {duel.losses}",
-            f"{duel.difference:+.4f}",
-            f"{duel.p_value:.2g}",
-        )
-        for duel in duels(values, own)
-    ]
-    header = ("against", "wins / ties / losses", "mean difference in log-loss", "p (Holm)")
-    return [f"**{own}** against each of the others, by cells:", markdown(header, lines)]
+    columns: Columns = {
+        "against": lambda duel: duel.peer,
+        "wins / ties / losses": lambda duel: f"{duel.wins} / {duel.ties} / {duel.losses}",
+        "mean difference in log-loss": lambda duel: f"{duel.difference:+.4f}",
+        "p (Holm)": lambda duel: f"{duel.p_value:.2g}",
+    }
+    told = f"**{own}** against each of the others, by cells:"
+    return [told, table_of(duels(values, own), columns)]
 
 
 def remarks(settings: Any) -> str:
@@ -290,13 +292,18 @@ def summarise_losses(frames: Frames, settings: RealSettings) -> str:
     """Markdown: excess log-loss by n/d, the cells that a peer wins, and the tasks."""
     values = by_method(joined(frames), "log_loss")
     parts = [
-        coverage(frames, settings, len(trials(settings))),
+        coverage(frames, settings, len(BENCHMARK.trials(settings))),
         "Log-loss above that of the best method of the cell, mean over datasets. Columns hold "
         "different datasets, as files have different lengths. Where a file is short, or n would "
         f"exceed {settings.max_train:,}, n/d is smaller than its column says:",
         excess_table(everywhere(cell_means(values)), "ratio", "n/d"),
         *_costly_by_ratio(values, settings),
-        *_lost(values),
+        *lost_table(
+            values,
+            TUNED,
+            "peers",
+            {"dataset": lambda cell: labelled(cell[0]), "n/d": lambda cell: f"{cell[1]:g}"},
+        ),
         "Tasks:",
         _tasks(frames["splits"]),
         _left_out(frames["splits"]),
@@ -318,10 +325,7 @@ def _costly_by_ratio(values: pd.DataFrame, settings: RealSettings) -> list[str]:
     inside = where_costly(values)
     if inside.empty:
         return []
-    title = (
-        f"The same over the cells with n·d up to {settings.costly_entries:,} and the first "
-        f"{settings.costly_splits} splits, with the costly methods:"
-    )
+    title = f"{_small(settings)}, with the costly methods:"
     return [title, excess_table(everywhere(cell_means(inside)), "ratio", "n/d")]
 
 
@@ -341,20 +345,22 @@ def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[Any, str, float, fl
     return sorted(lost, key=lambda entry: -entry[2])
 
 
-def _lost(values: pd.DataFrame) -> list[str]:
-    lost, n_cells = lost_cells(values, TUNED), len(cell_means(values))
+def lost_table(
+    values: pd.DataFrame, own: str, peers: str, cells: Mapping[str, Callable[[Any], str]]
+) -> list[str]:
+    """A line for each cell in which the best of the peers is clearly better than one of ours."""
+    lost = lost_cells(values, own)
     told = (
-        f"The best of the peers is clearly better than {TUNED} in {len(lost)} of {n_cells} cells. "
-        "Choosing the best of many by the same splits flatters the peers."
+        f"The best of the {peers} is clearly better than {own} in {len(lost)} of "
+        f"{len(cell_means(values))} cells. Choosing the best of many by the same splits flatters "
+        "the peers."
     )
     lines = [
-        (labelled(cell[0]), f"{cell[1]:g}", peer, with_error(mean, error, None))
-        for cell, peer, mean, error in lost
+        (*(cell(where) for cell in cells.values()), peer, with_error(mean, error, None))
+        for where, peer, mean, error in lost
     ]
-    if not lines:
-        return [told]
-    header = ("dataset", "n/d", "best peer", f"log-loss of {TUNED} minus its")
-    return [f"{told} These are:", markdown(header, lines)]
+    header = (*cells, "best peer", f"log-loss of {own} minus its")
+    return [f"{told} These are:", markdown(header, lines)] if lines else [told]
 
 
 def labelled(dataset: str) -> str:
@@ -365,24 +371,15 @@ def labelled(dataset: str) -> str:
 
 def _tasks(splits: pd.DataFrame) -> str:
     run = splits[splits["not_run"] == ""]
-    lines = [
-        (
-            name,
-            _task_of(name),
-            CATALOGUE[name].standing,
-            f"{group['d'].iloc[0]}",
-            f"{group['positive'].iloc[0]:.0%}",
-            ", ".join(str(n) for n in sorted(group["n"].unique())),
-        )
-        for name, group in run.groupby("dataset", sort=False)
-    ]
-    header = ("dataset", "class 1 against class 0", "file", "d", "class 1", "n")
-    return markdown(header, lines)
-
-
-def _task_of(dataset: str) -> str:
-    rule = CATALOGUE[dataset].labels
-    return rule.name if rule is not None else NOTHING
+    columns: Columns = {
+        "dataset": lambda task: task[0],
+        "class 1 against class 0": lambda task: getattr(CATALOGUE[task[0]].labels, "name", NOTHING),
+        "file": lambda task: CATALOGUE[task[0]].standing,
+        "d": lambda task: f"{task[1]['d'].iloc[0]}",
+        "class 1": lambda task: f"{task[1]['positive'].iloc[0]:.0%}",
+        "n": lambda task: ", ".join(str(n) for n in sorted(task[1]["n"].unique())),
+    }
+    return table_of(run.groupby("dataset", sort=False), columns)
 
 
 def _left_out(splits: pd.DataFrame) -> str:

@@ -32,23 +32,6 @@ LEAST_TRAIN, LEAST_CLASS = 40, 10
 LEAST_GROWTH = 1.25
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What keeps a run to a few core-hours.
-
-    Parameters
-    ----------
-    max_train, max_test : int
-        Rows.
-    max_columns : int
-        Dense sets with more columns are left out.
-    """
-
-    max_train: int
-    max_test: int
-    max_columns: int
-
-
 @dataclass(frozen=True, eq=False)
 class Task:
     """Labelled rows, unscaled, what their classes are, and true probabilities if known."""
@@ -87,8 +70,8 @@ def load_task(dataset: str) -> Task:
     return Task(loaded.X[kept], loaded.y[kept], loaded.task)
 
 
-def training_rows(task: Task, ratio: float, ratios: tuple[float, ...], limits: Limits) -> int:
-    """n by the formula of this module.
+def training_rows(task: Task, ratio: float, limits: Any) -> int:
+    """n by the formula of this module, with the ratios and limits of `RealSettings`.
 
     Raises
     ------
@@ -104,7 +87,7 @@ def training_rows(task: Task, ratio: float, ratios: tuple[float, ...], limits: L
         raise SizeError(f"fewer than {LEAST_TRAIN} rows for training")
     if int(n * task.rarer) < LEAST_CLASS:
         raise SizeError(f"fewer than {LEAST_CLASS} training rows of the rarer class")
-    before = [round(other * columns) for other in ratios if other < ratio]
+    before = [round(other * columns) for other in limits.ratios if other < ratio]
     if before and n < LEAST_GROWTH * min(max(before), largest):
         raise SizeError("hardly more rows than at the ratio before")
     return n

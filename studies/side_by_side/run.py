@@ -21,7 +21,7 @@ import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +51,7 @@ SNIPPETS = {
     "MAPIE, cross": "with_mapie_cross",
 }
 ANSWERS = ("decision_function", "predict_proba")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One snippet on one split."""
-
-    task: str
-    split: int
-    contender: str
-    lines: int
-    fits: int
-    labels: int
-    withheld: int
-    seconds: float
-    ece: float
-    log_loss: float
+Row = dict[str, Any]
 
 
 def source_of(contender: str) -> str:
@@ -161,22 +146,23 @@ def execute(contender: str, split: Split) -> tuple[dict[str, Any], float, Watch]
 
 
 def measure(task: str, number: int, contender: str, split: Split) -> Row:
+    """One snippet on one split."""
     names, seconds, watch = execute(contender, split)
     p = np.clip(np.asarray(names["p"], dtype=float).ravel(), 0.0, 1.0)
     # A path fits one model a penalty, by a solver of its own, each on all rows.
     path = getattr(names["model"], "Cs_", [])
-    return Row(
-        task=task,
-        split=number,
-        contender=contender,
-        lines=lines_written(source_of(contender)),
-        fits=len(watch.fitted) + len(path),
-        labels=len(split.y_train),
-        withheld=0 if len(path) else len(split.y_train) - watch.rows,
-        seconds=round(seconds, 5),
-        ece=expected_calibration_error(split.y_test, p),
-        log_loss=log_loss(split.y_test, p),
-    )
+    return {
+        "task": task,
+        "split": number,
+        "contender": contender,
+        "lines": lines_written(source_of(contender)),
+        "fits": len(watch.fitted) + len(path),
+        "labels": len(split.y_train),
+        "withheld": 0 if len(path) else len(split.y_train) - watch.rows,
+        "seconds": round(seconds, 5),
+        "ece": expected_calibration_error(split.y_test, p),
+        "log_loss": log_loss(split.y_test, p),
+    }
 
 
 def run(splits: int) -> list[Row]:
@@ -205,7 +191,7 @@ def main() -> None:
     if options.splits < 20:
         print(*rows, sep="\n")
         return
-    write_text(OUT, as_csv([asdict(row) for row in rows]))
+    write_text(OUT, as_csv(rows))
 
 
 if __name__ == "__main__":

@@ -93,15 +93,31 @@ def _angle_columns(name: str, model: Any) -> Row:
 
 def gaps(fast: Any, exact: Any, problem: Problem) -> Row:
     """Fast minus exact, in the standard errors of cosine and curve, and as plain probability."""
-    (part,) = linear_parts(exact, problem)
-    scores, _ = problem.fresh(part.coef, part.intercept)
-    p, p_exact = fast.curve_.predict(scores), exact.curve_.predict(scores)
-    gap = float(np.sqrt(np.mean((p - p_exact) ** 2)))
-    error = curve_standard_error(p_exact, scores, problem.case.n)
-    cosine_gap = abs(fast.angle_.cosine - exact.angle_.cosine)
+    found = both_paths(fast, exact, problem)
+    cosine_gap = abs(found["cosine"] - found["cosine_exact"])
     return {
-        "cosine_gap": _in_units(cosine_gap, exact.angle_.sampling_error),
-        "curve_gap": _in_units(gap, error),
+        "cosine_gap": _in_units(cosine_gap, found["cosine_error"]),
+        "curve_gap": _in_units(found["gap"], found["standard_error"]),
+        "largest_gap": found["largest_gap"],
+    }
+
+
+def both_paths(fast: Any, exact: Any, problem: Problem) -> Row:
+    """Errors of both answers on fresh rows, and how far they are apart."""
+    (part,) = linear_parts(exact, problem)
+    scores, signal = problem.fresh(part.coef, part.intercept)
+    truth = problem.true_curve(scores, signal, part.coef, part.intercept)
+    p, p_exact = fast.curve_.predict(scores), exact.curve_.predict(scores)
+    return {
+        "side": fast.observables_.side,
+        "error": float(np.mean(np.abs(p - truth))),
+        "error_exact": float(np.mean(np.abs(p_exact - truth))),
+        "gap": float(np.sqrt(np.mean((p - p_exact) ** 2))),
+        "standard_error": curve_standard_error(p_exact, scores, problem.case.n),
+        "cosine": fast.angle_.cosine,
+        "cosine_exact": exact.angle_.cosine,
+        "cosine_error": exact.angle_.sampling_error,
+        "true_cosine": float(np.corrcoef(scores, signal)[0, 1]),
         "largest_gap": float(np.abs(p - p_exact).max()),
     }
 
@@ -117,20 +133,6 @@ def measure_draw(case: Case, draw: int) -> Row:
     with warnings.catch_warnings(action="ignore"):
         fast = angular(problem, "auto").fit(problem.X, problem.y)
         exact = angular(problem, "exact").fit(problem.X, problem.y)
-    coef, intercept = exact.coef_[0], float(exact.intercept_[0])
-    scores, signal = problem.fresh(coef, intercept)
-    truth = problem.true_curve(scores, signal, coef, intercept)
-    p, p_exact = fast.curve_.predict(scores), exact.curve_.predict(scores)
-    return {
-        "case": case.name,
-        "draw": draw,
-        "side": fast.observables_.side,
-        "error": float(np.mean(np.abs(p - truth))),
-        "error_exact": float(np.mean(np.abs(p_exact - truth))),
-        "gap": float(np.sqrt(np.mean((p - p_exact) ** 2))),
-        "standard_error": curve_standard_error(p_exact, scores, case.n),
-        "cosine": fast.angle_.cosine,
-        "cosine_exact": exact.angle_.cosine,
-        "cosine_error": exact.angle_.sampling_error,
-        "true_cosine": float(np.corrcoef(scores, signal)[0, 1]),
-    }
+    found = both_paths(fast, exact, problem)
+    del found["largest_gap"]
+    return {"case": case.name, "draw": draw, **found}

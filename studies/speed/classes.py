@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +29,7 @@ from angcal.arrays import on_host
 from angcal.files import write_text
 from studies import RESULTS
 from studies.engine.store import as_csv
+from studies.speed.measure import stopwatch
 
 CPU_CASES = [(400, 384, 20), (800, 64, 100), (5000, 500, 10), (2000, 768, 50)]
 GPU_CASES = [(20_000, 2_048, 100), (50_000, 2_048, 1_000), (100_000, 1_024, 1_000)]
@@ -46,14 +46,6 @@ def draw(n: int, d: int, K: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def seconds(function: Callable[[], Any], wait: Callable[[], Any] = lambda: None) -> float:
-    wait()
-    start = time.perf_counter()
-    function()
-    wait()
-    return time.perf_counter() - start
-
-
 def on_cpu(n: int, d: int, K: int) -> dict[str, object]:
     X, y = draw(n, d, K)
     contenders: dict[str, Callable[[], Any]] = {
@@ -66,7 +58,7 @@ def on_cpu(n: int, d: int, K: int) -> dict[str, object]:
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(REPEATS):
         for name, fit in contenders.items():
-            times[name].append(seconds(fit))
+            times[name] += stopwatch(fit)[0]
     found = {name: float(np.median(values)) for name, values in times.items()}
     return {
         "n": n,
@@ -90,7 +82,7 @@ def on_gpu(n: int, d: int, K: int) -> dict[str, object]:
     del noise
     model = AngularCalibratedClassifier(LogisticRegression(C=GPU_C))
     model.fit(X[:n], y[:n])
-    times = [seconds(lambda: model.fit(X[:n], y[:n]), torch.cuda.synchronize) for _ in range(5)]
+    times, _ = stopwatch(lambda: model.fit(X[:n], y[:n]), 5, torch.cuda.synchronize)
     p = on_host(model.predict_proba(X[n:]))
     scores = on_host(X[n:] @ model.coef_.T + model.intercept_)
     codes = np.searchsorted(model.classes_, y[n:].cpu().numpy())

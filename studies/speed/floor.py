@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from studies.speed.measure import Row
+from studies.speed.measure import Row, stopwatch
 
 TRIALS = 7
 
@@ -16,12 +15,7 @@ TRIALS = 7
 def best(call: Callable[[], object]) -> float:
     """Seconds of the fastest of several trials, after one to warm up."""
     call()
-    seconds = []
-    for _ in range(TRIALS):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(stopwatch(call, TRIALS)[0])
 
 
 def measure_floors(side: int, threads: int) -> list[Row]:

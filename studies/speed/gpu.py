@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import pstats
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from angcal import AngularCalibratedClassifier, Logit
 from angcal.files import write_text
 from studies import RESULTS
 from studies.engine.store import as_csv
+from studies.speed.measure import stopwatch
 
 FOLDER = RESULTS / "gpu"
 LINK = Logit(3.0, 1.0)
@@ -66,19 +66,9 @@ def draw(n: int, d: int, dtype: torch.dtype, device: str, seed: int = 0) -> Any:
     return X, y, weights
 
 
-def synchronised(device: str) -> float:
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def timed(function: Callable[[], Any], device: str, repeats: int) -> tuple[list[float], Any]:
-    result, seconds = None, []
-    for _ in range(repeats):
-        start = synchronised(device)
-        result = function()
-        seconds.append(synchronised(device) - start)
-    return seconds, result
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    return stopwatch(function, repeats, wait)
 
 
 def bandwidth(X: torch.Tensor, device: str) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from math import isqrt
+from typing import Any
 
 from sklearn.frozen import FrozenEstimator
 
 from angcal import AngularCalibratedClassifier
-from studies.speed.cases import Case, Problem, make
+from studies.speed.cases import Case, make
 from studies.speed.contenders import BASE, OUR_PART, OURS, logistic
 from studies.speed.measure import Row, alternating
 
@@ -32,26 +34,22 @@ def growth_name(entries: int, penalty: str) -> str:
     return f"{entries:.0e} {penalty}"
 
 
-def _calls(problem: Problem) -> dict[str, Callable[[], object]]:
+def measure_growth(entries: int, penalty: str, repeats: int, threads: int) -> list[Row]:
+    """Rows of growth.csv for one size."""
+    problem = make(growth_case(entries, penalty))
     X, y, case = problem.X, problem.y, problem.case
     with warnings.catch_warnings(action="ignore"):
         fitted = FrozenEstimator(logistic(case).fit(X, y))
-
-    def ours(base: object) -> Callable[[], object]:
-        return lambda: AngularCalibratedClassifier(base, observables="randomised").fit(X, y)
-
-    return {
-        BASE: lambda: logistic(case).fit(X, y),
-        OURS: ours(logistic(case)),
-        OUR_PART: ours(fitted),
+    ours = partial(AngularCalibratedClassifier, observables="randomised")
+    models: dict[str, Callable[[], Any]] = {
+        BASE: lambda: logistic(case),
+        OURS: lambda: ours(logistic(case)),
+        OUR_PART: lambda: ours(fitted),
     }
-
-
-def measure_growth(entries: int, penalty: str, repeats: int, threads: int) -> Iterator[Row]:
-    """Rows of growth.csv for one size."""
-    problem = make(growth_case(entries, penalty))
-    for repeat, name, model, timing in alternating(_calls(problem), repeats):
-        row: Row = {"case": growth_name(entries, penalty), "contender": name, "repeat": repeat}
-        row |= timing.as_row() | {"entries": problem.case.entries, "penalty": penalty}
-        row["side"] = model.observables_.side if hasattr(model, "observables_") else ""
-        yield row | {"threads": threads}
+    rows = []
+    name = growth_name(entries, penalty)
+    for row, model in alternating(name, models, lambda model: model.fit(X, y), repeats):
+        side = model.observables_.side if hasattr(model, "observables_") else ""
+        about = {"entries": case.entries, "penalty": penalty, "side": side, "threads": threads}
+        rows.append(row | about)
+    return rows

@@ -6,7 +6,6 @@ import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,25 +22,11 @@ Result = TypeVar("Result")
 PAUSE = 0.15
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds on the wall and of this process (all threads), and the warnings on the way."""
+def timed(call: Callable[[], Result]) -> tuple[Result, Row]:
+    """What the call returns, and its seconds on the wall and of this process (all threads).
 
-    wall: float
-    process: float
-    warnings: str = ""
-
-    def as_row(self) -> Row:
-        """Columns of a CSV row; a microsecond is finer than any of it repeats."""
-        return {
-            "wall": round(self.wall, 6),
-            "process": round(self.process, 6),
-            "warnings": self.warnings,
-        }
-
-
-def timed(call: Callable[[], Result]) -> tuple[Result, Timing]:
-    """What the call returns and what it cost; collected garbage is not part of it."""
+    Collected garbage is not part of them. A microsecond is finer than any of it repeats.
+    """
     gc.collect()
     # Threads of a BLAS spin for some time after their last work. A pause keeps those of one
     # contender from slowing the next.
@@ -49,9 +34,27 @@ def timed(call: Callable[[], Result]) -> tuple[Result, Timing]:
     with warnings.catch_warnings(record=True, action="always") as caught:
         process, wall = time.process_time(), time.perf_counter()
         result = call()
-        seconds = (time.perf_counter() - wall, time.process_time() - process)
+        wall, process = time.perf_counter() - wall, time.process_time() - process
     names = sorted({warning.category.__name__ for warning in caught})
-    return result, Timing(*seconds, ";".join(names))
+    return result, {
+        "wall": round(wall, 6),
+        "process": round(process, 6),
+        "warnings": ";".join(names),
+    }
+
+
+def stopwatch(
+    call: Callable[[], Any], repeats: int = 1, wait: Callable[[], Any] = lambda: None
+) -> tuple[list[float], Any]:
+    """Seconds of every call, and the last result; ``wait`` is for what a device still does."""
+    result, seconds = None, []
+    for _ in range(repeats):
+        wait()
+        start = time.perf_counter()
+        result = call()
+        wait()
+        seconds.append(time.perf_counter() - start)
+    return seconds, result
 
 
 def order(count: int, repeat: int) -> list[int]:
@@ -70,60 +73,56 @@ def gradient_norm(parts: Sequence[LinearPart], problem: Problem) -> float:
 
 
 def _norm(part: LinearPart, problem: Problem) -> float:
-    X = problem.X if part.rows is None else problem.X[part.rows]
-    y = (problem.y if part.rows is None else problem.y[part.rows]).astype(np.float64)
-    strength = 1.0 / (part.C * len(y))
-    fit = LinearFit(
-        X,
-        y,
-        np.ones(len(y)),
-        part.coef,
-        part.intercept,
-        Logistic(),
-        Ridge(strength),
-        fit_intercept=True,
-    )
+    rows = slice(None) if part.rows is None else part.rows
+    X, y = problem.X[rows], problem.y[rows].astype(np.float64)
+    penalty = Ridge(1.0 / (part.C * len(y)))
+    ones = np.ones(len(y))
+    fit = LinearFit(X, y, ones, part.coef, part.intercept, Logistic(), penalty, fit_intercept=True)
     slopes, intercept = fit.kkt_residual
     return max(float(np.abs(slopes).max()), abs(intercept))
 
 
 def alternating(
-    calls: Mapping[str, Callable[[], Any]], repeats: int
-) -> Iterator[tuple[int, str, Any, Timing]]:
-    """(repeat, name, result, cost) of every call, in an order that changes with the repeat."""
-    names = list(calls)
+    case: str,
+    models: Mapping[str, Callable[[], Any]],
+    work: Callable[[Any], Any],
+    repeats: int,
+    most: Mapping[str, int] | None = None,
+) -> Iterator[tuple[Row, Any]]:
+    """(row of the CSV, model) of every contender, in an order that changes with the repeat.
+
+    Only the work with a model is timed, not its making; ``most`` has lower numbers of repeats.
+    """
+    names = list(models)
     for repeat in range(repeats):
         for position in order(len(names), repeat):
-            yield repeat, names[position], *timed(calls[names[position]])
-
-
-def _fit_and_ask(model: Any, problem: Problem) -> Any:
-    """Fit, then one probability: whatever is put off until the first prediction counts too."""
-    model.fit(problem.X, problem.y)
-    positive_probability(model, problem.X[:1])
-    return model
+            name = names[position]
+            if repeat < (most or {}).get(name, repeats):
+                model = models[name]()
+                _, timing = timed(partial(work, model))
+                yield {"case": case, "contender": name, "repeat": repeat} | timing, model
 
 
 def measure(
     contenders: Sequence[Contender], problem: Problem, repeats: int, threads: int
 ) -> tuple[list[Row], dict[str, Any]]:
     """(rows of the CSV, the fitted model of each contender)."""
+
+    def fit_and_ask(model: Any) -> None:
+        # One probability: whatever is put off until the first prediction counts too.
+        positive_probability(model.fit(problem.X, problem.y), problem.X[:1])
+
     rows: list[Row] = []
     fitted: dict[str, Any] = {}
-    norms: dict[str, float] = {}
-    for repeat in range(repeats):
-        for position in order(len(contenders), repeat):
-            contender = contenders[position]
-            if repeat >= contender.repeats(problem.case, repeats):
-                continue
-            unfitted = contender.make(problem)
-            model, timing = timed(partial(_fit_and_ask, unfitted, problem))
-            if contender.name not in norms:
-                # The same data and no randomness: every repeat ends at the same point.
-                norms[contender.name] = gradient_norm(linear_parts(model, problem), problem)
-                fitted[contender.name] = model
-            row = {"case": problem.case.name, "contender": contender.name, "repeat": repeat}
-            row |= timing.as_row()
-            row |= {"gradient_norm": f"{norms[contender.name]:.3g}", "tol": problem.case.tol}
-            rows.append(row | {"threads": threads})
+    norms: dict[str, str] = {}
+    models = {contender.name: partial(contender.make, problem) for contender in contenders}
+    most = {contender.name: contender.repeats(problem.case, repeats) for contender in contenders}
+    for row, model in alternating(problem.case.name, models, fit_and_ask, repeats, most):
+        name = row["contender"]
+        if name not in norms:
+            # The same data and no randomness: every repeat ends at the same point.
+            norms[name] = f"{gradient_norm(linear_parts(model, problem), problem):.3g}"
+            fitted[name] = model
+        more = {"gradient_norm": norms[name], "tol": problem.case.tol, "threads": threads}
+        rows.append(row | more)
     return rows, fitted

@@ -11,10 +11,9 @@ standard error of its mean over draws. ``studies benchmark speed --full --only p
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
@@ -24,6 +23,7 @@ from sklearn.metrics import log_loss
 
 from angcal import AngularLogisticRegressionCV, Logit
 from angcal.simulation import simulate
+from studies.speed.measure import Row, timed
 
 HELD_OUT = 10_000
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -59,19 +59,12 @@ CASES = {
 
 
 SCORINGS = {"accuracy": None, "log-loss": "neg_log_loss"}
-FIRST_SEED, PAUSE = 5000, 0.15
+FIRST_SEED = 5000
 
 
 def nested(scoring: str) -> CalibratedClassifierCV:
     tuned = LogisticRegressionCV(Cs=20, cv=5, scoring=SCORINGS[scoring])
     return CalibratedClassifierCV(tuned, cv=5, ensemble=False)
-
-
-def timed_fit(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    time.sleep(PAUSE)
-    start = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - start
 
 
 def run_case(name: str, draws: int, scoring: str = "log-loss") -> dict[str, object]:
@@ -81,7 +74,7 @@ def run_case(name: str, draws: int, scoring: str = "log-loss") -> dict[str, obje
     for seed in range(FIRST_SEED, FIRST_SEED + draws):
         X, y, X_new, y_new = CASES[name](seed)
         models = AngularLogisticRegressionCV(Cs=20), nested(scoring)
-        times.append([timed_fit(model, X, y) for model in models])
+        times.append([timed(partial(model.fit, X, y))[1]["wall"] for model in models])
         losses.append([log_loss(y_new, model.predict_proba(X_new)[:, 1]) for model in models])
     seconds, found = np.median(times, axis=0), np.mean(losses, axis=0)
     gap = np.subtract(*np.transpose(losses))
@@ -109,8 +102,12 @@ def plan(quick: bool) -> list[tuple[str, str, int]]:
     return [(name, scoring, draws[name]) for name in CASES for scoring in scorings[name]]
 
 
-def row(name: str, scoring: str, draws: int) -> dict[str, object]:
+def case_name(name: str, scoring: str, draws: int) -> str:
+    return f"{name} by {scoring}"
+
+
+def rows(name: str, scoring: str, draws: int) -> list[Row]:
     """One line of the table of docs/speed.md."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the peer's fits do not all converge within its defaults
-        return run_case(name, draws, scoring)
+        return [{"case": case_name(name, scoring, draws), **run_case(name, draws, scoring)}]

@@ -51,12 +51,12 @@ def measure_predictions(n: int, d: int, dtype: str, repeats: int, threads: int) 
     gap = table_gap(
         models[OURS], models[OURS].predict_proba(new[:CHECKED_ROWS])[:, 1], new[:CHECKED_ROWS]
     )
-    calls = {name: partial(model.predict_proba, new) for name, model in models.items()}
-    rows: list[Row] = []
-    for repeat, name, _, timing in alternating(calls, repeats):
-        row: Row = {"case": predict_name(n, d, dtype), "contender": name, "repeat": repeat}
-        row |= timing.as_row() | {"table_gap": f"{gap:.2g}" if name == OURS else ""}
-        rows.append(row | {"bytes": new.nbytes, "threads": threads})
+    ready = {name: partial(models.get, name) for name in models}
+    rows = []
+    name = predict_name(n, d, dtype)
+    for row, _ in alternating(name, ready, lambda model: model.predict_proba(new), repeats):
+        seen = f"{gap:.2g}" if row["contender"] == OURS else ""
+        rows.append(row | {"table_gap": seen, "bytes": new.nbytes, "threads": threads})
     return rows
 
 

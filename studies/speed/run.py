@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from studies.speed import path
 from studies.speed.accuracy import judge, measure_draw
 from studies.speed.cases import Case, Selection, make
+from studies.speed.command import PARTS
 from studies.speed.contenders import suited
 from studies.speed.floor import measure_floors
 from studies.speed.growth import growth_name, measure_growth
@@ -23,63 +25,55 @@ from studies.speed.store import MACHINE, Store, describe_machine
 
 # Files that a part leaves besides its own.
 BESIDE = {"fit": ("accuracy", "stages")}
-# One unit of work: the part it belongs to, its case, and a call that gives rows for each CSV.
-Task = tuple[str, str, Callable[[], dict[str, list[Row]]]]
+Task = tuple[str, Callable[[], dict[str, list[Row]] | list[Row]]]
+"""A case, and a call that gives its rows: those of the part, or of each CSV file by name."""
 
 
-def fit_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+def tasks(part: str, selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+    """The cases of a part."""
+    repeats = selection.repeats
+    if part == "floor":
+        yield "rates", lambda: measure_floors(selection.bandwidth_side, threads)
+    elif part == "fit":
+        for case in selection.fits:
+            yield case.name, partial(_fit, case, selection, threads)
+    elif part == "predict":
+        n, d = selection.predict_rows, selection.predict_columns
+        for dtype in ("float64", "float32"):
+            work = partial(measure_predictions, n, d, dtype, repeats, threads)
+            yield predict_name(n, d, dtype), work
+    elif part == "memory":
+        for case, observables in selection.memory:
+            yield f"{case.name} {observables}", partial(_memory, case, observables, threads)
+    elif part == "growth":
+        for entries, penalty in _growing(selection, store):
+            work = partial(measure_growth, entries, penalty, repeats, threads)
+            yield growth_name(entries, penalty), work
+    elif part == "path":
+        for planned in path.plan(quick=selection.name != "full"):
+            yield path.case_name(*planned), partial(path.rows, *planned)
+    else:
+        for case, count in selection.draws:
+            yield case.name, partial(_draws, case, count)
+
+
+def _fit(case: Case, selection: Selection, threads: int) -> dict[str, list[Row]]:
     """Fits side by side, with accuracy and stages of the same data."""
-    for case in selection.fits:
-
-        def work(case: Case = case) -> dict[str, list[Row]]:
-            problem = make(case)
-            rows, fitted = measure(suited(case, selection), problem, selection.repeats, threads)
-            accuracy = judge(fitted, problem)
-            # "fit" last: it is what marks a case as finished.
-            return {"accuracy": accuracy, "stages": [survey(problem)], "fit": rows}
-
-        yield "fit", case.name, work
+    problem = make(case)
+    rows, fitted = measure(suited(case, selection), problem, selection.repeats, threads)
+    # "fit" last: it is what marks a case as finished.
+    return {"accuracy": judge(fitted, problem), "stages": [survey(problem)], "fit": rows}
 
 
-def draw_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
-    """The fast path against the exact one over many draws."""
-    for case, count in selection.draws:
-
-        def work(case: Case = case, count: int = count) -> dict[str, list[Row]]:
-            return {"draws": [measure_draw(case, draw) for draw in range(count)]}
-
-        yield "draws", case.name, work
+def _memory(case: Case, observables: str, threads: int) -> list[Row]:
+    return [measure_apart(case, observables, part, threads) for part in MEMORY_PARTS]
 
 
-def floor_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
-    """What the machine can do at best."""
-    side = selection.bandwidth_side
-    yield "floor", "rates", lambda: {"floor": measure_floors(side, threads)}
+def _draws(case: Case, count: int) -> list[Row]:
+    return [measure_draw(case, draw) for draw in range(count)]
 
 
-def predict_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
-    """predict_proba in both precisions."""
-    n, d = selection.predict_rows, selection.predict_columns
-    for dtype in ("float64", "float32"):
-
-        def work(dtype: str = dtype) -> dict[str, list[Row]]:
-            return {"predict": measure_predictions(n, d, dtype, selection.repeats, threads)}
-
-        yield "predict", predict_name(n, d, dtype), work
-
-
-def memory_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
-    """Peak memory, each fit in a process of its own."""
-    for case, observables in selection.memory:
-
-        def work(case: Case = case, observables: str = observables) -> dict[str, list[Row]]:
-            rows = [measure_apart(case, observables, part, threads) for part in MEMORY_PARTS]
-            return {"memory": rows}
-
-        yield "memory", f"{case.name} {observables}", work
-
-
-def growth_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
+def _growing(selection: Selection, store: Store) -> Iterator[tuple[int, str]]:
     """Sizes in turn; a penalty for which the fast path gives up is not taken further."""
     for penalty, sizes in selection.growth:
         for entries in sizes:
@@ -87,36 +81,7 @@ def growth_tasks(selection: Selection, store: Store, threads: int) -> Iterator[T
             if sides - {"", "randomised"}:
                 print(f"growth {penalty}: factorised below {entries:.0e} entries, ends there")
                 break
-
-            def work(entries: int = entries, penalty: str = penalty) -> dict[str, list[Row]]:
-                rows = measure_growth(entries, penalty, selection.repeats, threads)
-                return {"growth": list(rows)}
-
-            yield "growth", growth_name(entries, penalty), work
-
-
-def path_tasks(selection: Selection, store: Store, threads: int) -> Iterator[Task]:
-    """The penalty path, as `studies.speed.path` plans it."""
-    for name, scoring, draws in path.plan(quick=selection.name != "full"):
-        case = f"{name} by {scoring}"
-
-        def work(
-            case: str = case, name: str = name, scoring: str = scoring, draws: int = draws
-        ) -> dict[str, list[Row]]:
-            return {"path": [{"case": case, **path.row(name, scoring, draws)}]}
-
-        yield "path", case, work
-
-
-PARTS: dict[str, Callable[[Selection, Store, int], Iterator[Task]]] = {
-    "floor": floor_tasks,
-    "fit": fit_tasks,
-    "predict": predict_tasks,
-    "memory": memory_tasks,
-    "growth": growth_tasks,
-    "path": path_tasks,
-    "draws": draw_tasks,
-}
+            yield entries, penalty
 
 
 def run(selection: Selection, folder: Path, threads: int, only: Sequence[str] = ()) -> list[str]:
@@ -124,17 +89,17 @@ def run(selection: Selection, folder: Path, threads: int, only: Sequence[str] = 
     store = Store(folder, describe_machine(threads), list(only or PARTS))
     begin, left_out = time.monotonic(), []
     for part in only or PARTS:
-        for kind, case, work in PARTS[part](selection, store, threads):
-            if store.has(kind, case):
+        for case, work in tasks(part, selection, store, threads):
+            if store.has(part, case):
                 continue
             elapsed = time.monotonic() - begin
             if elapsed > 60 * selection.minutes:
-                left_out.append(f"{kind} {case}")
+                left_out.append(f"{part} {case}")
                 continue
-            print(f"[{elapsed:5.0f} s] {kind} {case}", flush=True)
+            print(f"[{elapsed:5.0f} s] {part} {case}", flush=True)
             with threadpool_limits(threads):
-                results = work()
-            for name, rows in results.items():
+                found = work()
+            for name, rows in (found if isinstance(found, dict) else {part: found}).items():
                 store.add(name, rows)
     return left_out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from studies import RESULTS
-from studies.engine.tables import markdown
+from studies.engine.tables import Columns, table_of
 from studies.speed import contenders
 from studies.speed.cases import CATEGORIES
 from studies.speed.contenders import BASE, CROSS_FITTED, CROSS_FITTED_ONE, OURS, OURS_EXACT
@@ -33,15 +33,10 @@ GPU_MEMORY_BAR, GPU_GAP_BAR = 100.0, 1e-3
 # The files of the GPU have five digits.
 SMALLEST_GAP = 1e-5
 
-Columns = Mapping[str, Callable[[Any], str]]
-"""Header of each column, and its cell for a row."""
-
 
 def listing(rows: Iterable[Any], columns: Columns) -> str:
-    """A table with one line per row."""
-    return (
-        markdown(list(columns), [[cell(row) for cell in columns.values()] for row in rows]) + "\n"
-    )
+    """A table that ends with a line end."""
+    return table_of(rows, columns) + "\n"
 
 
 def verdict(value: float, bar: float) -> str:
@@ -56,7 +51,7 @@ def mark(value: float, bar: float) -> str:
 
 def seconds(value: float) -> str:
     """Three digits, or nothing where there is nothing."""
-    return "" if np.isnan(value) else f"{value:.3g}"
+    return shown(value, ".3g")
 
 
 def shown(value: float, form: str) -> str:
@@ -76,10 +71,10 @@ def medians(rows: pd.DataFrame, value: str = "wall") -> pd.DataFrame:
     return table.reindex(index=rows["case"].unique(), columns=rows["contender"].unique())
 
 
-def ratios(rows: pd.DataFrame, to: str = BASE) -> pd.DataFrame:
-    """Medians over the median of one contender of the same case."""
+def ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """Medians over the median of one fit of the same case."""
     table = medians(rows)
-    return table.div(table[to], axis=0)
+    return table.div(table[BASE], axis=0)
 
 
 def slope(entries: Sequence[float], seconds: Sequence[float]) -> float:

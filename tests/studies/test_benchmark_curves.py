@@ -40,13 +40,13 @@ def test_the_kept_variant_is_what_the_classifier_does(quick):
     from angcal import AngularLogisticRegressionCV
     from angcal.metrics import log_loss
     from studies.engine.runner import trial_generator
-    from studies.peers.real import CLIP
+    from studies.peers.benchmark import CLIP
     from studies.peers.real import FULL as REAL
     from studies.peers.tasks import draw_split, load_task, training_rows
 
     rows = read_tables(LABELS, LABELS.quick, quick[0])[""]
     task = load_task("digits")
-    n = training_rows(task, 2.0, REAL.ratios, REAL.limits)
+    n = training_rows(task, 2.0, REAL)
     rng = trial_generator(LABELS.quick.seed, "real", "digits", 2.0, 0)
     split = draw_split(task, n, REAL.max_test, rng)
     model = AngularLogisticRegressionCV(REAL.n_penalties).fit(split.X_train, split.y_train)

@@ -17,9 +17,11 @@ from studies.__main__ import main
 from studies.datasets import CATALOGUE
 from studies.engine.runner import read_tables
 from studies.peers import multiclass, multiclass_tables
+from studies.peers.benchmark import SELDOM, Outcome, attempt, run_methods
 from studies.peers.compare import by_method
 from studies.peers.methods import AVERAGED, DEFAULT, IN_FOLDS, NO_FOLDS, TUNED, Folds, Training
 from studies.peers.multiclass import (
+    BENCHMARK,
     CELL,
     FULL,
     LOO_TEMPERATURE,
@@ -27,16 +29,11 @@ from studies.peers.multiclass import (
     MULTICLASS,
     PLAIN,
     QUICK,
-    applicable,
     draw_split,
     measured,
     methods,
-    run_trial,
-    side_of,
     training_counts,
-    trials,
 )
-from studies.peers.real import SELDOM, Outcome, attempt, run_methods
 from studies.peers.tasks import SizeError, Split, Task
 
 FIRST = {"dataset": "iris", "classes": 3, "per_class": 10, "base": "C=1", "split": 0}
@@ -91,10 +88,12 @@ def test_splits_share_no_row_and_keep_rows_labels_and_truth_together():
 
 def test_simulated_rows_have_their_truth_and_real_ones_the_first_classes():
     trial = {**FIRST, "dataset": "softmax 7", "classes": 4}
-    rows = multiclass.labelled_rows(QUICK, trial, 3)
+    rows = multiclass.labelled_rows(QUICK, trial, np.random.default_rng(3))
     assert rows.X.shape == (2 * (40 + QUICK.max_test), 7)
     np.testing.assert_allclose(rows.truth.sum(axis=1), 1.0)
-    digits = multiclass.labelled_rows(QUICK, {**FIRST, "dataset": "digits", "classes": 4}, 0)
+    digits = multiclass.labelled_rows(
+        QUICK, {**FIRST, "dataset": "digits", "classes": 4}, np.random.default_rng(0)
+    )
     assert set(digits.y) == set(range(4))
     assert digits.truth is None
 
@@ -170,14 +169,14 @@ def test_maps_are_fitted_to_scores_of_models_that_have_not_seen_the_row(monkeypa
 
 
 def test_sides():
-    sides = {name: side_of(method) for name, method in METHODS.items()}
+    sides = {name: BENCHMARK.side_of(method) for name, method in METHODS.items()}
     own = {DEFAULT, TUNED, AVERAGED, IN_FOLDS, PLAIN, LOO_TEMPERATURE}
     assert {name for name, side in sides.items() if side == "angcal"} == own
     assert sides["CV isotonic"] == sides["logistic tuned"] == "peers"
     assert sides["vector scaling"] == sides["CV temperature, tuned"] == SELDOM
     trial = {**FIRST, "base": "tuned", "side": "angcal"}
-    small = applicable(FULL, trial, FULL.costly_entries)
-    large = applicable(FULL, trial, FULL.costly_entries + 1)
+    small = BENCHMARK.applicable(FULL, trial, FULL.costly_entries)
+    large = BENCHMARK.applicable(FULL, trial, FULL.costly_entries + 1)
     assert [method.name for method in small] == [TUNED, AVERAGED, IN_FOLDS]
     assert [method.name for method in large] == [TUNED]
 
@@ -189,7 +188,7 @@ def test_the_tasks_are_three_to_a_hundred_classes_that_exist():
     assert {K for _, K in FULL.tasks} >= {3, 4, 5, 7, 10, 12, 20, 30, 50, 100}
     real = [name for name, _ in FULL.tasks if not name.startswith(multiclass.SIMULATED)]
     assert set(real) <= set(CATALOGUE)
-    listed = trials(FULL)
+    listed = BENCHMARK.trials(FULL)
     assert listed[0]["split"] == 0
     assert listed[-1]["side"] == SELDOM
     leaves = [trial for trial in listed if trial["per_class"] == multiclass.LEAF_ROWS]
@@ -199,11 +198,11 @@ def test_the_tasks_are_three_to_a_hundred_classes_that_exist():
 
 
 def test_a_trial_repeats_itself_and_its_sides_see_the_same_rows():
-    first, again = (run_trial(QUICK, {**FIRST, "side": "angcal"}) for _ in range(2))
+    first, again = (BENCHMARK.run(QUICK, {**FIRST, "side": "angcal"}) for _ in range(2))
     for one, other in zip(first[""], again[""], strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0} or np.isnan(one["divergence"])
         assert one["log_loss"] == other["log_loss"]
-    peers = run_trial(QUICK, {**FIRST, "side": "peers"})
+    peers = BENCHMARK.run(QUICK, {**FIRST, "side": "peers"})
     assert {**first["splits"][0], "side": ""} == {**peers["splits"][0], "side": ""}
     assert first["splits"][0]["rarest"] == 10
 
@@ -215,7 +214,7 @@ def test_what_is_too_large_leaves_its_reason():
         ({"base": "tuned", "side": "peers"}, "tuned methods at n·d·K above 100"),
         ({"side": SELDOM}, "costly methods at n·d·K above 100"),
     ):
-        tables = run_trial(tight, {**FIRST, **change})
+        tables = BENCHMARK.run(tight, {**FIRST, **change})
         assert not tables.get("")
         assert tables["splits"][0]["not_run"] == reason
 
@@ -320,4 +319,4 @@ def test_one_side_can_be_run_again(quick, tmp_path):
     pd.testing.assert_frame_equal(before.drop(columns="seconds"), after.drop(columns="seconds"))
     changed = before["seconds"] != after["seconds"]
     assert changed.any()
-    assert set(before["method"][changed]) <= set(multiclass.ANGCAL_SIDE)
+    assert set(before["method"][changed]) <= set(BENCHMARK.own)

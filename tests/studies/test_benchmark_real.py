@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 
 from studies.datasets import CATALOGUE
-from studies.peers import peers, real, tasks
+from studies.peers import peers, tasks
+from studies.peers.benchmark import SELDOM, SIDES, Outcome, attempt, checked
 from studies.peers.methods import (
     AVERAGED,
     COARSE,
@@ -26,9 +27,9 @@ from studies.peers.methods import (
     probabilities,
 )
 from studies.peers.peers import METHODS
-from studies.peers.real import FULL, QUICK, attempt, checked, measured, run_trial, trials
+from studies.peers.real import BENCHMARK, FULL, QUICK, measured
 from studies.peers.remembered import digest, watched
-from studies.peers.tasks import SizeError, Task, draw_split, load_task, training_rows
+from studies.peers.tasks import SizeError, Split, Task, draw_split, load_task, training_rows
 
 RATIOS = FULL.ratios
 FIRST = {"dataset": "breast_cancer", "ratio": 2.0, "split": 0}
@@ -59,7 +60,7 @@ def training_of(n: int = 60, d: int = 20) -> Training:
 
 
 def test_sizes_follow_the_columns():
-    sizes = [training_rows(task_of(3000, 100), ratio, RATIOS, FULL.limits) for ratio in RATIOS[1:]]
+    sizes = [training_rows(task_of(3000, 100), ratio, FULL) for ratio in RATIOS[1:]]
     assert sizes == [50, 100, 200, 400]
 
 
@@ -75,20 +76,20 @@ def test_sizes_follow_the_columns():
 )
 def test_sizes_that_cannot_be_had(task, ratio, reason):
     with pytest.raises(SizeError, match=reason):
-        training_rows(task, ratio, RATIOS, FULL.limits)
+        training_rows(task, ratio, FULL)
 
 
 def test_a_short_file_cuts_the_size_down_and_leaves_test_rows():
     task = task_of(1000, 200)
-    assert training_rows(task, 4.0, RATIOS, FULL.limits) == 800
-    assert training_rows(task_of(420, 200), 1.0, RATIOS, FULL.limits) == 200
-    assert training_rows(task_of(20_000, 1500), 4.0, RATIOS, FULL.limits) == FULL.max_train
+    assert training_rows(task, 4.0, FULL) == 800
+    assert training_rows(task_of(420, 200), 1.0, FULL) == 200
+    assert training_rows(task_of(20_000, 1500), 4.0, FULL) == FULL.max_train
 
 
 def test_sparse_sets_may_have_more_columns():
     dense = task_of(9000, 10)
     wide = Task(sparse.csr_matrix((9000, FULL.max_columns + 100)), dense.y, "wide")
-    assert training_rows(wide, 0.25, RATIOS, FULL.limits) == 825
+    assert training_rows(wide, 0.25, FULL) == 825
 
 
 def test_splits_share_no_row_and_keep_the_classes():
@@ -143,11 +144,11 @@ def test_a_set_without_labels_is_refused(monkeypatch):
 
 
 def test_the_first_split_of_everything_comes_first():
-    listed = trials(FULL)
+    listed = BENCHMARK.trials(FULL)
     cells = len(FULL.datasets) * len(FULL.ratios)
     one_round = 2 * cells
     assert len(listed) == one_round * FULL.splits + cells * FULL.costly_splits
-    assert all(trial["side"] == real.SELDOM for trial in listed[one_round * FULL.splits :])
+    assert all(trial["side"] == SELDOM for trial in listed[one_round * FULL.splits :])
     assert {trial["split"] for trial in listed[:one_round]} == {0}
     assert {trial["dataset"] for trial in listed[:one_round]} == set(FULL.datasets)
 
@@ -164,10 +165,10 @@ def test_every_labelled_set_takes_part():
     assert max(FULL.ratios) == 4.0
 
 
-@pytest.mark.parametrize("side", real.SIDES)
+@pytest.mark.parametrize("side", SIDES)
 def test_a_trial_repeats_itself(side):
     trial = {"dataset": "breast_cancer", "ratio": 2.0, "split": 1, "side": side}
-    first, again = run_trial(QUICK, trial), run_trial(QUICK, trial)
+    first, again = BENCHMARK.run(QUICK, trial), BENCHMARK.run(QUICK, trial)
     assert first["splits"] == again["splits"]
     for one, other in zip(first[""], again[""], strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
@@ -175,7 +176,7 @@ def test_a_trial_repeats_itself(side):
 
 
 def test_a_size_that_cannot_be_had_leaves_its_reason():
-    tables = run_trial(
+    tables = BENCHMARK.run(
         QUICK, {"dataset": "breast_cancer", "ratio": 1.0, "split": 0, "side": "peers"}
     )
     assert not tables.get("")
@@ -183,30 +184,29 @@ def test_a_size_that_cannot_be_had_leaves_its_reason():
 
 
 def test_costly_methods_are_left_to_small_tasks():
-    tables = run_trial(replace(QUICK, costly_entries=100), {**FIRST, "side": real.SELDOM})
+    tables = BENCHMARK.run(replace(QUICK, costly_entries=100), {**FIRST, "side": SELDOM})
     assert not tables.get("")
     assert tables["splits"][0]["not_run"] == "costly methods at n·d above 100"
 
 
 def test_every_method_has_one_side():
-    sides = {name: real.side_of(method) for name, method in METHODS.items()}
+    sides = {name: BENCHMARK.side_of(method) for name, method in METHODS.items()}
     assert {name for name, side in sides.items() if side == "angcal"} == {TUNED, COARSE, DEFAULT}
-    assert sides[AVERAGED] == sides[IN_FOLDS] == real.SELDOM
+    assert sides[AVERAGED] == sides[IN_FOLDS] == SELDOM
     assert sides["logistic tuned"] == "peers"
-    assert sides["CV temperature, tuned"] == real.SELDOM
-    assert {method.name for method in real.applicable({"side": real.SELDOM})} == {
-        name for name, method in METHODS.items() if method.costly and not method.missing()
-    }
+    assert sides["CV temperature, tuned"] == SELDOM
+    assert {
+        method.name for method in BENCHMARK.applicable(FULL, {"side": SELDOM, "split": 0}, 0)
+    } == {name for name, method in METHODS.items() if method.costly and not method.missing()}
 
 
-def test_a_method_that_fails_is_reported_and_the_others_go_on(monkeypatch):
+def test_a_method_that_fails_is_reported_and_the_others_go_on():
     def fail(training: Training) -> Fitted:
         raise ArithmeticError("no luck")
 
     methods = {"bad": Method("bad", fail, plain_fits=1), DEFAULT: METHODS[DEFAULT]}
-    monkeypatch.setattr(real, "METHODS", methods)
-    monkeypatch.setattr(real, "OWN_NAMES", tuple(methods))
-    tables = run_trial(QUICK, {**FIRST, "side": "angcal"})
+    two = replace(BENCHMARK, methods=methods, own=methods, applied=lambda trial: methods.values())
+    tables = two.run(QUICK, {**FIRST, "side": "angcal"})
     assert [row["method"] for row in tables[""]] == [DEFAULT]
     assert tables["failures"] == [{"method": "bad", "reason": "ArithmeticError: no luck"}]
 
@@ -214,7 +214,7 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(monkeypatch):
 def test_a_missing_package_is_reported_and_its_methods_left_out(monkeypatch):
     # None in sys.modules is how Python is told that a module cannot be imported.
     monkeypatch.setitem(sys.modules, "betacal", None)
-    tables = run_trial(QUICK, {**FIRST, "side": "peers"})
+    tables = BENCHMARK.run(QUICK, {**FIRST, "side": "peers"})
     assert "betacal" in tables["splits"][0]["missing"]
     assert not tables["failures"]
     ran = {row["method"] for row in tables[""]}
@@ -334,7 +334,7 @@ def test_what_is_no_probability_is_an_error():
 
 def test_infinite_losses_are_counted_and_clipped():
     p, y = np.array([0.0, 1.0, 0.5, 0.0]), np.array([1, 1, 0, 0])
-    row = measured(real.Outcome(p, 1.0, 0.0, 0), y)
+    row = measured(Outcome(p, 1.0, 0.0, 0), Split(None, None, None, y))
     assert row["infinite"] == 1
     assert row["clipped"] == 3
     losses = [-np.log(1e-6), -np.log1p(-1e-6), np.log(2.0), -np.log1p(-1e-6)]

@@ -55,7 +55,7 @@ def test_mean_ranks():
     # Cells, in turn: own 1, 2, 2, 1.5; default 3, 3, 1, 3; other 2, 1, 3, 1.5.
     found = compare.ranking(compare.cell_means(toy_values()))
     assert found.ranks.to_dict() == {TUNED: 1.625, OTHER: 1.875, DEFAULT: 2.5}
-    assert (found.best, found.runner_up) == (TUNED, OTHER)
+    assert (found.best, found.ranks.index[1]) == (TUNED, OTHER)
     assert (found.n_cells, found.n_datasets) == (4, 2)
     # Two datasets tell nothing apart.
     assert found.like_the_best == [OTHER, DEFAULT]

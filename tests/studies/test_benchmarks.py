@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from studies.engine.tables import BLOCK
+from studies.engine.tables import BLOCK, markdown
 from studies.speed import cases, floor, memory, run, tables
 from studies.speed.accuracy import curve_standard_error, expected_log_loss
 from studies.speed.cases import FULL, QUICK, Case, make
@@ -160,7 +160,7 @@ def test_what_an_interrupted_run_left_of_a_case_is_replaced(tmp_path):
 def test_growth_ends_where_the_fast_path_gave_up(tmp_path):
     store = Store(tmp_path, describe_machine(1), ["fit"])
     store.add("growth", [{"case": "2e+03 ridge 0.5", "penalty": "ridge 0.5", "side": "dual"}])
-    assert list(run.growth_tasks(TINY, store, 1)) == []
+    assert list(run.tasks("growth", TINY, store, 1)) == []
 
 
 def test_the_selections_hold_the_sizes_of_the_specification():
@@ -263,8 +263,8 @@ def test_nobody_is_always_first_or_always_after_the_same_one():
 
 def test_time_is_taken_on_both_clocks():
     _, timing = timed(lambda: sum(i * i for i in range(300_000)))
-    assert 0 < timing.process <= 1.5 * timing.wall + 0.05
-    assert timing.warnings == ""
+    assert 0 < timing["process"] <= 1.5 * timing["wall"] + 0.05
+    assert timing["warnings"] == ""
 
 
 def test_peak_memory_sees_an_array_that_was_freed_again():
@@ -356,7 +356,7 @@ def test_memory_allowance_by_hand():
 def test_verdicts_and_losses():
     assert tables.mark(1.999, 2.0) == "2.00 met"
     assert tables.mark(2.01, 2.0) == "2.01 **missed**"
-    text = tables.markdown(
+    text = markdown(
         ["case", "time", "ratio"], [["a", "1", "3.00 **missed**"], ["b", "", "1.00 met"]]
     )
     assert text.splitlines()[1] == "| --- | --- | --- |"

@@ -177,7 +177,10 @@ class TestNumbers:
         bins = pd.DataFrame({"mean_predicted": [0.1, 0.5, 0.75], "count": 400})
         drawn = [expected_calibration_error(rng.random(p.size) < p, p) for _ in range(400)]
         error = np.std(drawn) / np.sqrt(len(drawn))
-        assert abs(np.mean(drawn) - panels.expected_ece(bins)) < 4 * error
+        assert (
+            abs(np.mean(drawn) - panels.expected_ece(bins["mean_predicted"], bins["count"]))
+            < 4 * error
+        )
 
     def test_verdicts(self):
         assert verdict(0.02, 0.001, 0.03, below=True) == "yes"

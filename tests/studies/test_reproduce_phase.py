@@ -13,11 +13,14 @@ from studies.engine import figures
 from studies.engine.runner import read_tables, run_experiment, trial_generator
 from studies.paper.catalogue import RESULTS
 from studies.paper.phase import (
+    CV,
+    CV_SINGLE,
     FULL,
     METHODS,
     PHASE,
     QUICK,
     ROUTES,
+    SPLIT,
     Prediction,
     counted,
     cross_validated_probability,
@@ -26,7 +29,6 @@ from studies.paper.phase import (
     logistic,
     measured,
     run_trial,
-    trials,
     true_curve,
     unit_variance,
 )
@@ -70,7 +72,7 @@ def frames(tmp_path_factory):
 
 
 def test_full_grid_is_the_one_of_the_study():
-    assert len(trials(FULL)) == 11 * 9 * 20
+    assert len(PHASE.trials(FULL)) == 11 * 9 * 20
     ratios, ridges = np.array(FULL.n_per_d), np.array(FULL.ridges)
     assert (ratios[0], ratios[-1]) == (0.25, 8.0)
     np.testing.assert_allclose(ratios[1:] / ratios[:-1], np.sqrt(2), rtol=1e-3)
@@ -87,13 +89,13 @@ def test_scikit_learn_minimises_the_same_objective(data, fitted):
     assert model.intercept_[0] == pytest.approx(fitted.fit.intercept, abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["ensemble", "single"])
+@pytest.mark.parametrize("kind", [CV, CV_SINGLE])
 def test_probabilities_from_scores_are_those_of_predict_proba(data, peers, kind):
-    classifier = getattr(peers, kind)
+    classifier = peers[kind][0]
     X, _ = data.sample(50, random_state=1)
     X = unit_variance(X)
     pairs = classifier.calibrated_classifiers_
-    assert len(pairs) == (5 if kind == "ensemble" else 1)
+    assert len(pairs) == (5 if kind == CV else 1)
     scores = np.column_stack([X @ p.estimator.coef_[0] + p.estimator.intercept_ for p in pairs])
     expected = classifier.predict_proba(X)[:, 1]
     np.testing.assert_allclose(cross_validated_probability(classifier, scores), expected, 1e-12)
@@ -101,9 +103,9 @@ def test_probabilities_from_scores_are_those_of_predict_proba(data, peers, kind)
 
 def test_the_held_out_rows_are_not_fitted(data, peers):
     model = logistic(240, 0.1).fit(unit_variance(data.X)[100:], data.y[100:])
-    np.testing.assert_array_equal(peers.part.coef_, model.coef_)
+    np.testing.assert_array_equal(peers[SPLIT][0].coef_, model.coef_)
     # C stays that of all rows.
-    assert peers.part.C == pytest.approx(1 / (240 * 0.1))
+    assert peers[SPLIT][0].C == pytest.approx(1 / (240 * 0.1))
 
 
 def test_counted_counts_one_category_and_passes_others_on():
@@ -164,7 +166,7 @@ def test_measured_of_a_saturated_prediction_is_finite():
 
 
 def test_a_trial_gives_the_same_rows_whatever_ran_before():
-    first, second = trials(SMALL)[0], trials(SMALL)[-1]
+    first, second = PHASE.trials(SMALL)[0], PHASE.trials(SMALL)[-1]
     before = run_trial(SMALL, second)
     run_trial(SMALL, first)
     pd.testing.assert_frame_equal(
@@ -174,7 +176,7 @@ def test_a_trial_gives_the_same_rows_whatever_ran_before():
 
 def test_rows_of_the_trials(frames):
     assert list(frames[""]["method"][: len(METHODS)]) == list(METHODS)
-    assert len(frames[""]) == len(METHODS) * len(trials(SMALL))
+    assert len(frames[""]) == len(METHODS) * len(PHASE.trials(SMALL))
     distance = by_method(frames, "distance")
     assert (distance["angular, true angle"] == 0).all()
     assert distance["CalibratedClassifierCV"].isna().all()
@@ -192,7 +194,7 @@ def test_weak_ridge_is_overconfident_and_strong_ridge_is_not(frames):
 
 def test_uncalibrated_error_by_quadrature(frames):
     # E|expit(u) − F(u)| depends on the fit only through cosine, norm and intercept.
-    trial = trials(SMALL)[0]
+    trial = PHASE.trials(SMALL)[0]
     rng = trial_generator(SMALL.seed, "phase", trial["n_per_d"], trial["ridge"], trial["draw"])
     data = simulate(SMALL.n_samples, 400, link=PAPER_LINKS["sigmoid"], random_state=rng)
     fitted = FittedDraw.of(data, trial["ridge"], intercept=True)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from angcal import AngularCalibratedClassifier, Logit, Probit
 from angcal.links.multiclass import AdditiveIndex, InteractionIndex, Softmax, TwoLayer
 from angcal.multiclass import angular_predictor
-from angcal.simulation import AutoregressiveCovariance, simulate_several
+from angcal.simulation import AutoregressiveCovariance, simulate_multiclass
 
 FAMILIES = {
     "softmax": Softmax(3, offset=[0.3, 0.0, -0.3]),
@@ -82,7 +82,7 @@ def test_wrong_angles_are_not_calibrated():
 
 def _relative_error(n, d, seed, C=0.1):
     covariance = AutoregressiveCovariance(d, 0.5, variance=1.0)
-    data = simulate_several(n, n_indices=3, signal=3.0, covariance=covariance, random_state=seed)
+    data = simulate_multiclass(n, n_indices=3, signal=3.0, covariance=covariance, random_state=seed)
     link = Softmax(3, covariance=data.index_covariance)
     model = LogisticRegression(C=C, tol=1e-5, max_iter=2000)
     clf = AngularCalibratedClassifier(model, link=link).fit(data.X, data.y)

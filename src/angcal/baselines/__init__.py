@@ -11,6 +11,12 @@ nor other links, hence the likelihood fits here.
 
 from __future__ import annotations
 
+from angcal.baselines.adapters import (
+    SEVERAL_CALIBRATORS,
+    OneVsRestCalibration,
+    PairedScores,
+    calibrator_for,
+)
 from angcal.baselines.calibrators import (
     CALIBRATORS,
     BetaCalibration,
@@ -21,16 +27,12 @@ from angcal.baselines.calibrators import (
     TemperatureScaling,
     platt_limit,
 )
-from angcal.baselines.several import (
-    SEVERAL_CALIBRATORS,
+from angcal.baselines.multiclass import (
     DirichletCalibration,
     MatrixScaling,
-    OneVsRestCalibration,
-    PairedScores,
     SoftmaxTemperature,
     StructuredMatrixScaling,
     VectorScaling,
-    calibrator_for,
 )
 
 __all__ = [

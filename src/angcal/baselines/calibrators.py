@@ -1,17 +1,16 @@
 """Calibrators of two classes, and the closed form that Platt's tends to.
 
-They take one score u per row; those of K classes are in :mod:`angcal.baselines.several`.
+They take one score u per row; those of K classes are in :mod:`angcal.baselines.multiclass`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
@@ -36,12 +35,29 @@ from angcal.metrics import (
 )
 from angcal.metrics.validation import Codes, indicators
 
-MAX_TEMPERATURE = 1e6
-"""Largest temperature, in units of the scores' root mean square: probabilities equal to 1e-6."""
+
+class ScoreMap(BaseEstimator):
+    """A map from scores to probabilities, by the `_fit` and `_predict` of a subclass."""
+
+    def _fit(self, u: Floats, y: Any, weight: Floats) -> None:
+        raise NotImplementedError
+
+    def _predict(self, u: Floats) -> Floats:
+        raise NotImplementedError
 
 
-class Calibrator(BaseEstimator):
-    """One score per row: checks, around the `_fit` and `_predict` of a subclass."""
+def with_weight(
+    scores: Floats, name: str, labels: Any, sample_weight: ArrayLike | None
+) -> tuple[Floats, Any, Floats]:
+    """Scores, labels and weights of the rows that have a weight, once their lengths agree."""
+    require_length(scores, name, labels.size)
+    weight = as_weights(sample_weight, labels.size)
+    kept = weight > 0.0
+    return scores[kept], labels[kept], weight[kept]
+
+
+class Calibrator(ScoreMap):
+    """One score per row."""
 
     def fit(self, scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map on scores whose labels the classifier has not seen.
@@ -60,11 +76,7 @@ class Calibrator(BaseEstimator):
             and smoothed targets were fitted.
         """
         labels = as_labels(y, "y")
-        values = as_vector(scores, "scores")
-        require_length(values, "scores", labels.size)
-        weight = as_weights(sample_weight, labels.size)
-        kept = weight > 0.0
-        self._fit(values[kept], labels[kept], weight[kept])
+        self._fit(*with_weight(as_vector(scores, "scores"), "scores", labels, sample_weight))
         return self
 
     def predict(self, scores: ArrayLike) -> Floats:
@@ -82,15 +94,6 @@ class Calibrator(BaseEstimator):
         """
         check_is_fitted(self)
         return self._predict(as_vector(scores, "scores"))
-
-    def _fit(self, u: Floats, y: Any, weight: Floats) -> None:
-        raise NotImplementedError
-
-    def _predict(self, u: Floats) -> Floats:
-        raise NotImplementedError
-
-
-# --- Two classes -----------------------------------------------------------------------------
 
 
 def _separated(scores: Floats, y: Floats) -> bool:
@@ -157,29 +160,43 @@ class PlattScaling(Calibrator):
         return self.link_(self.slope_ * u + self.intercept_)
 
 
-def temperature_targets(logits: Floats, codes: Codes, weight: Floats) -> Floats:
-    """Indicators of the labels; smoothed, with a warning, where each has the largest logit."""
-    if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
-        warn_smoothed("the scores separate the labels")
-        return smoothed_targets(codes, weight, logits.shape[1])
-    return indicators(codes, logits.shape[1])
-
-
-def best_temperature(slope: Callable[[float], float], advice: str) -> float:
+def likeliest_temperature(
+    logits: Floats, codes: Codes, weight: Floats, unit: float, advice: str
+) -> float:
     """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
 
-    The derivative increases, so it has one root at most.
+    The derivative increases, so it has one root at most. Where every label has the largest logit,
+    the targets are smoothed, with a warning.
+
+    Parameters
+    ----------
+    logits, codes, weight : ndarray
+        Of shape (n, K), (n,) and (n,).
+    unit : float
+        Size of the scores, 1 where they are zero. T is at most a million of it, at which
+        probabilities are equal to 1e-6.
+    advice : str
+        What to check where T is infinite.
     """
-    if slope(1.0 / MAX_TEMPERATURE) >= 0.0:
+    target, scaled = indicators(codes, logits.shape[1]), logits / unit
+    if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
+        warn_smoothed("the scores separate the labels")
+        target = smoothed_targets(codes, weight, logits.shape[1])
+
+    def slope(inverse: float) -> float:
+        residual = softmax(inverse * scaled, axis=1) - target
+        return float(np.average(np.sum(scaled * residual, axis=1), weights=weight))
+
+    if slope(1e-6) >= 0.0:
         warn_about_fit(
             "the scores do not rank the labels better than chance, so T is infinite; "
             f"capped it. {advice}",
         )
-        return MAX_TEMPERATURE
+        return unit * 1e6
     upper = 1.0
     while slope(upper) < 0.0:
         upper *= 2.0
-    return 1.0 / float(brentq(slope, 1.0 / MAX_TEMPERATURE, upper, xtol=1e-14))
+    return unit / float(brentq(slope, 1e-6, upper, xtol=1e-14))
 
 
 class TemperatureScaling(Calibrator):
@@ -203,15 +220,11 @@ class TemperatureScaling(Calibrator):
     """
 
     def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
-        codes, zero = y.astype(np.intp), np.zeros_like(u)
-        target = temperature_targets(np.column_stack([zero, u]), codes, weight)[:, 1]
+        logits = np.column_stack([np.zeros_like(u), u])
         unit = float(np.sqrt(np.average(u**2, weights=weight))) or 1.0
-        scaled = u / unit
-
-        def slope(inverse: float) -> float:
-            return float(np.average(scaled * (expit(inverse * scaled) - target), weights=weight))
-
-        self.temperature_ = unit * best_temperature(slope, "Check the scores' sign.")
+        advice = "Check the scores' sign."
+        codes = y.astype(np.intp)
+        self.temperature_ = likeliest_temperature(logits, codes, weight, unit, advice)
 
     def _predict(self, u: Floats) -> Floats:
         return expit(u / self.temperature_)
@@ -292,7 +305,27 @@ class HistogramBinning(Calibrator):
         return np.asarray(self.values_[bin_index(u, self.edges_)])
 
 
-class BetaCalibration(Calibrator):
+class _TwoSlopes(Calibrator):
+    """Log-odds a f(u) + b g(u) + c, with the columns (f, g) by a subclass."""
+
+    def _fit_to(
+        self, target: Floats, u: Floats, weight: Floats, *, nonnegative: bool = False
+    ) -> None:
+        columns = self._columns(u)
+        slopes, self.c_ = fit_affine(Logit(), columns, target, weight, nonnegative=nonnegative)
+        self.a_, self.b_ = (float(slope) for slope in slopes)
+
+    def _log_odds(self, u: Floats) -> Floats:
+        return self._columns(u) @ np.array([self.a_, self.b_]) + self.c_
+
+    def _predict(self, u: Floats) -> Floats:
+        return expit(self._log_odds(u))
+
+    def _columns(self, u: Floats) -> Floats:
+        raise NotImplementedError
+
+
+class BetaCalibration(_TwoSlopes):
     """Log-odds of y = 1 given u: a ln p − b ln(1−p) + c with p = 1/(1 + e^{−u}) and a, b >= 0.
 
     a = b is Platt scaling with the plain sigmoid and a slope >= 0.
@@ -317,20 +350,14 @@ class BetaCalibration(Calibrator):
     """
 
     def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
-        target = _targets(y, weight, False, _separated(u, y))
-        slopes, self.c_ = fit_affine(Logit(), self._columns(u), target, weight, nonnegative=True)
-        self.a_, self.b_ = (float(slope) for slope in slopes)
+        self._fit_to(_targets(y, weight, False, _separated(u, y)), u, weight, nonnegative=True)
 
-    def _predict(self, u: Floats) -> Floats:
-        return expit(self._columns(u) @ np.array([self.a_, self.b_]) + self.c_)
-
-    @staticmethod
-    def _columns(u: Floats) -> Floats:
+    def _columns(self, u: Floats) -> Floats:
         """Return (ln p, −ln(1−p)) from the log-odds u, finite for any u."""
         return np.column_stack([log_expit(u), -log_expit(-u)])
 
 
-class QuadraticScaling(Calibrator):
+class QuadraticScaling(_TwoSlopes):
     """Log-odds of y = 1 given u: a v² + b v + c with v = (u − m)/s, by maximum likelihood.
 
     This is the form for scores that are normal in both classes, with two variances. The map need
@@ -369,16 +396,6 @@ class QuadraticScaling(Calibrator):
         right = (self._log_odds(u) > 0.0) == (y == 1.0)
         if target is y and right.all():
             self._fit_to(_targets(y, weight, False, True), u, weight)
-
-    def _fit_to(self, target: Floats, u: Floats, weight: Floats) -> None:
-        slopes, self.c_ = fit_affine(Logit(), self._columns(u), target, weight)
-        self.a_, self.b_ = (float(slope) for slope in slopes)
-
-    def _predict(self, u: Floats) -> Floats:
-        return expit(self._log_odds(u))
-
-    def _log_odds(self, u: Floats) -> Floats:
-        return self._columns(u) @ np.array([self.a_, self.b_]) + self.c_
 
     def _columns(self, u: Floats) -> Floats:
         v = (u - self.center_) / self.unit_

@@ -18,10 +18,6 @@ from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
 from angcal.metrics.validation import Codes, indicators
 from angcal.notices import warn
 
-FLIP_RATE = 1e-12
-"""Chance of a flipped label granted to links without a loss of their own; see `_LinkLikelihood`."""
-
-
 # --- What every fit shares -------------------------------------------------------------------
 
 
@@ -95,12 +91,13 @@ class _LinkLikelihood(Loss):
     """
 
     link: Link
+    flips: float = 1e-12
 
     def value(self, scores: Floats, labels: Floats) -> Floats:
         return -np.log(self._probability(scores, labels))
 
     def gradient(self, scores: Floats, labels: Floats) -> Floats:
-        slope = (1.0 - 2.0 * FLIP_RATE) * self.link.derivative(scores)
+        slope = (1.0 - 2.0 * self.flips) * self.link.derivative(scores)
         return -signed(labels) * slope / self._probability(scores, labels)
 
     def hessian(self, scores: Floats, labels: Floats) -> Floats:
@@ -111,7 +108,7 @@ class _LinkLikelihood(Loss):
     def _probability(self, scores: Floats, labels: Floats) -> Floats:
         positive = self.link(scores)
         given = np.where(labels == 1.0, positive, 1.0 - positive)
-        return FLIP_RATE + (1.0 - 2.0 * FLIP_RATE) * given
+        return self.flips + (1.0 - 2.0 * self.flips) * given
 
 
 def _likelihood(link: Link) -> Loss:
@@ -196,8 +193,8 @@ class MultinomialFamily:
         ρ >= 0.
     offset_ridge : float, default=0.0
         β >= 0.
-    center : ndarray of shape (K, K), optional
-        C, where the fit starts; None is zero.
+    center : ndarray of shape (K, K) or float, default=0.0
+        C, where the fit starts.
     """
 
     scores: Floats
@@ -206,7 +203,7 @@ class MultinomialFamily:
     free: NDArray[np.bool_]
     ridge: Floats
     offset_ridge: float = 0.0
-    center: Floats | None = None
+    center: Floats | float = 0.0
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def unpack(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -238,19 +235,15 @@ class MultinomialFamily:
     def minimize(self, tol: float = 1e-8) -> tuple[Floats, Floats]:
         """A and b at the minimum, from C and 0: directions without effect stay where they are."""
         options = {"gtol": tol, "maxiter": 500}
-        solver: dict[str, Any] = {
-            "method": "trust-ncg",
-            "hessp": self.hessian_product,
-            "options": options,
-        }
-        return self.unpack(_minimized(self.value, self.gradient, self.start, **solver))
+        solver: dict[str, Any] = {"method": "trust-ncg", "hessp": self.hessian_product}
+        found = _minimized(self.value, self.gradient, self.start, options=options, **solver)
+        return self.unpack(found)
 
     @cached_property
     def start(self) -> Floats:
         """C on the free entries, and 0."""
         K = len(self.free)
-        center = np.zeros((K, K)) if self.center is None else self.center
-        return np.concatenate([center[self.free], np.zeros(K)])
+        return np.append(np.broadcast_to(self.center, (K, K))[self.free], np.zeros(K))
 
     @cached_property
     def _strengths(self) -> Floats:
@@ -291,56 +284,40 @@ def smallest_margins(logits: Floats, codes: Codes) -> Floats:
 
 
 def fit_multinomial(
-    scores: Floats, codes: Codes, weight: Floats, free: NDArray[np.bool_], ridge: Floats
-) -> tuple[Floats, Floats]:
-    """Return A and b, b summing to zero; warn and smooth the targets where they are infinite.
-
-    Where some classes are separated from the rest but not all, nothing warns: the fit ends at the
-    solver's tolerance, with parameters that are large but finite.
-    """
-    standard, mean, unit, _ = _standardized(scores, weight)
-
-    def fitted(target: Floats, entries: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        return MultinomialFamily(standard, target, weight, entries, ridge / unit**2).minimize()
-
-    matrix, offsets = _finite(fitted, standard, codes, weight, free, ridge)
-    matrix = matrix / unit
-    offsets = offsets - matrix @ mean
-    return matrix, offsets - offsets.mean()
-
-
-def fit_structured(
     scores: Floats,
     codes: Codes,
     weight: Floats,
     ridge: Floats,
-    offset_ridge: float,
+    offset_ridge: float | None = None,
     tol: float = 1e-8,
 ) -> tuple[Floats, Floats]:
-    """Return A and b under ½ Σ_kl ρ_kl (A_kl − δ_kl)² + ½ β ‖b‖²; an infinite ρ_kl fixes A_kl.
+    """A and b under ½ Σ_kl ρ_kl A_kl²; with an offset ridge, ½ Σ_kl ρ_kl (A_kl − δ_kl)² + ½ β ‖b‖².
 
-    As `fit_multinomial` otherwise. The scores are scaled but not centered, because b is penalized
-    at u = 0.
+    An infinite ρ_kl holds A_kl at zero, and b sums to zero. Where the likelihood has no maximum, it
+    warns and smooths the targets. Where some classes are separated from the rest but not all,
+    nothing warns: the fit ends at the solver's tolerance, with parameters that are large but
+    finite.
     """
-    size = np.sqrt(np.average(scores**2, axis=0, weights=weight))
-    unit = np.where(size > 0.0, size, 1.0)
+    if offset_ridge is None:
+        standard, mean, unit, _ = _standardized(scores, weight)
+        center = np.zeros_like(ridge)
+    else:
+        # Not centered, because b is penalized at u = 0.
+        size = np.sqrt(np.average(scores**2, axis=0, weights=weight))
+        mean, unit = np.zeros_like(size), np.where(size > 0.0, size, 1.0)
+        standard, center = scores / unit, np.diag(unit)
     free = np.isfinite(ridge)
-    strengths = np.where(free, ridge, 0.0)
+    strengths = np.where(free, ridge, 0.0) / unit**2
 
     def fitted(target: Floats, entries: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        family = MultinomialFamily(
-            scores / unit,
-            target,
-            weight,
-            entries,
-            strengths / unit**2,
-            offset_ridge,
-            np.diag(unit),
-        )
+        data = (standard, target, weight)
+        family = MultinomialFamily(*data, entries, strengths, offset_ridge or 0.0, center)
         return family.minimize(tol)
 
-    matrix, offsets = _finite(fitted, scores / unit, codes, weight, free, strengths)
-    return matrix / unit, offsets - offsets.mean()
+    matrix, offsets = _finite(fitted, standard, codes, weight, free, strengths)
+    matrix = matrix / unit
+    offsets = offsets - matrix @ mean
+    return matrix, offsets - offsets.mean()
 
 
 def _finite(

@@ -1,7 +1,14 @@
-"""The command ``angcal``: its subcommands, and what its exit codes mean.
+"""Calibrated probabilities for linear classifiers when features rival labels.
 
-Each subcommand is a module with ``add_arguments(parser)`` and ``execute(options)``; all printing is
-in `terminal`.
+Examples
+--------
+  angcal fit patients.csv --target relapse --out model.skops
+  angcal predict model.skops new.csv --out probabilities.csv
+  angcal report patients.csv --target relapse --out report.html
+  angcal demo
+
+angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
+3 a package is missing, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,48 +20,38 @@ from typing import Any
 
 from angcal import __version__
 from angcal.cli import demo, fit, predict, report
-from angcal.cli.terminal import INTERRUPTED, WRONG_USAGE, guarded, tell
+from angcal.cli.terminal import Exit, guarded, tell
 
-EPILOG = """\
-examples:
-  angcal fit patients.csv --target relapse --out model.skops
-  angcal predict model.skops new.csv --out probabilities.csv
-  angcal report patients.csv --target relapse --out report.html
-  angcal demo
-
-angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
-3 a package is missing, 130 interrupted.
-"""
+# Each command is a module with ``add_arguments(parser)`` and ``execute(options)``; its docstring is
+# its help. All printing is in `terminal`.
+COMMANDS = {
+    "fit": (fit, "fit a calibrated classifier to a table"),
+    "predict": (predict, "calibrated probabilities of new rows"),
+    "report": (report, "a self-contained HTML report on a table"),
+    "demo": (demo, "calibrate digits from 100 labels"),
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    parser = argparse.ArgumentParser(
-        prog="angcal",
-        description="Calibrated probabilities for linear classifiers when features rival labels.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """The whole command line; commands turn their errors into sentences."""
+    parser = argparse.ArgumentParser(prog="angcal", **_help_of(__doc__))
     parser.add_argument("--version", action="version", version=f"angcal {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
-    _add(commands, "fit", "fit a calibrated classifier to a table", fit)
-    _add(commands, "predict", "calibrated probabilities of new rows", predict)
-    _add(commands, "report", "a self-contained HTML report on a table", report)
-    _add(commands, "demo", "calibrate digits from 100 labels", demo)
+    for name, (module, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, **_help_of(module.__doc__))
+        module.add_arguments(command)
+        command.set_defaults(execute=guarded(name, module.execute))
     return parser
 
 
-def _add(commands: Any, name: str, help_text: str, module: Any) -> None:
-    """A subcommand that turns its errors into sentences."""
-    parser = commands.add_parser(
-        name,
-        help=help_text,
-        description=module.DESCRIPTION,
-        epilog=module.EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
-    parser.set_defaults(execute=guarded(name, module.execute))
+def _help_of(docstring: str | None) -> dict[str, Any]:
+    """What stands before and after the list of options."""
+    description, _, examples = (docstring or "").partition("Examples\n--------\n")
+    return {
+        "description": description,
+        "epilog": f"examples:\n{examples}",
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,15 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"angcal {given[0]} is now a command of angcal's repository: clone it, and run "
             f"python -m studies {' '.join(given)}"
         )
-        return WRONG_USAGE
+        return Exit.WRONG_USAGE
     parser = build_parser()
     options = parser.parse_args(given)
     if "execute" not in options:
         parser.print_help(sys.stderr)
-        return WRONG_USAGE
+        return Exit.WRONG_USAGE
     try:
         code: int = options.execute(options)
     except KeyboardInterrupt:
         tell("\ninterrupted; no file was left half-written")
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     return code

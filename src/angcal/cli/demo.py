@@ -1,8 +1,11 @@
-"""``angcal demo``: handwritten digits from 100 labels, every calibrator side by side.
+"""Separate even from odd handwritten digits with 100 labels, and compare angcal with other
+calibrators: a table with all their scores is printed, and a reliability diagram saved. It takes a
+minute and needs no data of yours and no network.
 
-Even against odd digits, 64 pixels, 100 labels, 800 rows without labels, 897 test rows. Every
-contender calibrates the same logistic regression, at three strengths of its penalty, and all that
-comes out is printed: where a contender loses, the table says so.
+Examples
+--------
+  angcal demo
+  angcal demo --splits 3 --out reliability.png
 """
 
 from __future__ import annotations
@@ -28,22 +31,11 @@ from angcal.estimators import AngularCalibratedClassifier, ScoreCalibratedClassi
 from angcal.files import written
 from angcal.metrics import brier_score, expected_calibration_error, log_loss
 from angcal.report.comparison import chance_ece
-from angcal.report.verdict import angle_sentence, found_angle
+from angcal.report.verdict import angle_sentence, found_angles
 
-DESCRIPTION = """\
-Separate even from odd handwritten digits with 100 labels, and compare angcal with other
-calibrators: a table with all their scores is printed, and a reliability diagram saved. It takes a
-minute and needs no data of yours and no network.
-"""
-EPILOG = """\
-examples:
-  angcal demo
-  angcal demo --splits 3 --out reliability.png
-"""
-N_LABELS, N_POOL, HOLDOUT_SIZE, N_FOLDS = 100, 800, 0.3, 5
+N_LABELS, N_POOL = 100, 800
 # scikit-learn's default penalty, and a hundred times more and less of it.
 PENALTIES = {0.01: "strong penalty", 1.0: "scikit-learn's default", 100.0: "weak penalty"}
-DEFAULT_C = 1.0
 METRICS: dict[str, Callable[[Floats, Floats], float]] = {
     "ECE": expected_calibration_error,
     "log-loss": log_loss,
@@ -100,27 +92,27 @@ Outcomes = dict[float, dict[str, list[Outcome]]]
 
 def _platt(scores: str) -> Callable[[Any, Split], Any]:
     return lambda base, split: ScoreCalibratedClassifier(
-        base, method="platt", scores=scores, holdout_size=HOLDOUT_SIZE, random_state=split.seed
+        base, method="platt", scores=scores, holdout_size=0.3, random_state=split.seed
     )
 
 
-PLAIN, ANGULAR, ANGULAR_POOL = "uncalibrated", "angcal", "angcal with pool"
+# All calibrate the same logistic regression, and the table says where one loses.
 CONTENDERS = (
-    Contender(PLAIN, 1, "0", lambda base, split: base, style=1),
-    Contender(ANGULAR, 1, "0", lambda base, split: AngularCalibratedClassifier(base), style=0),
+    Contender("uncalibrated", 1, "0", lambda base, split: base, style=1),
+    Contender("angcal", 1, "0", lambda base, split: AngularCalibratedClassifier(base), style=0),
     Contender(
-        ANGULAR_POOL,
+        "angcal with pool",
         1,
         "0",
         lambda base, split: AngularCalibratedClassifier(base, pool=split.pool),
     ),
     Contender("Platt, leave-one-out", 1, "0", _platt("loo")),
-    Contender("Platt, holdout", 1, f"{HOLDOUT_SIZE * N_LABELS:.0f}", _platt("holdout"), style=2),
+    Contender("Platt, holdout", 1, "30", _platt("holdout"), style=2),
     Contender(
-        f"CalibratedClassifierCV({N_FOLDS})",
-        N_FOLDS,
-        f"{N_LABELS // N_FOLDS} per fit",
-        lambda base, split: CalibratedClassifierCV(base, cv=N_FOLDS),
+        "CalibratedClassifierCV(5)",
+        5,
+        "20 per fit",
+        lambda base, split: CalibratedClassifierCV(base, cv=5),
         style=3,
     ),
 )
@@ -196,8 +188,8 @@ def complaints(by_name: dict[str, list[Outcome]]) -> list[str]:
 
 def report(outcomes: Outcomes, seed: int) -> str:
     """All that is printed, except where the plot went."""
-    n_splits = len(outcomes[DEFAULT_C][PLAIN])
-    n_test = len(outcomes[DEFAULT_C][PLAIN][0].y_true)
+    by_default = outcomes[1.0]
+    n_splits, n_test = len(by_default["angcal"]), len(by_default["angcal"][0].y_true)
     parts = [
         terminal.wrap(
             f"scikit-learn's digits, even against odd: {N_LABELS} labels, {N_POOL} unlabelled "
@@ -210,7 +202,7 @@ def report(outcomes: Outcomes, seed: int) -> str:
         title = f"LogisticRegression(C={C:g}), {description}"
         parts.append("\n".join([title, *table(outcomes[C])]))
         parts.extend(terminal.wrap(line, "  ") for line in complaints(outcomes[C]))
-    predictions = [outcome.y_prob for C in PENALTIES for outcome in outcomes[C][ANGULAR]]
+    predictions = [outcome.y_prob for C in PENALTIES for outcome in outcomes[C]["angcal"]]
     chance = chance_ece(predictions, seed)
     parts.append(
         terminal.wrap(
@@ -218,9 +210,9 @@ def report(outcomes: Outcomes, seed: int) -> str:
             f"{n_test} test rows."
         )
     )
-    lines = [f"The angle on the first split, C={DEFAULT_C:g}"]
-    for name in (ANGULAR, ANGULAR_POOL):
-        angle = found_angle(outcomes[DEFAULT_C][name][0].model.angle_)
+    lines = ["The angle on the first split, C=1"]
+    for name in ("angcal", "angcal with pool"):
+        angle, _ = found_angles(by_default[name][0].model.angle_)
         lines.append(terminal.wrap(f"{name}: {angle_sentence(angle)}", "  "))
     parts.append("\n".join(lines))
     return "\n\n".join(parts)
@@ -332,9 +324,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments : sequence of str, optional
         Of the command line; those of the process by default.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m angcal.demo", description="Calibrate digits from 100 labels."
-    )
+    about = "Calibrate digits from 100 labels."
+    parser = argparse.ArgumentParser(prog="python -m angcal.demo", description=about)
     add_arguments(parser)
     options = parser.parse_args(arguments)
     terminal.require_packages("demo", "rich")  # rather now than after a minute's work

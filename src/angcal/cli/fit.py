@@ -1,4 +1,22 @@
-"""``angcal fit``: a table in, a calibrated model and a verdict in words out."""
+"""Fit a calibrated classifier to a table, and say how far its probabilities can be believed.
+
+Numbers are standardized and missing ones filled in with the median; categories become one column
+for each level. Identifiers, dates, constants and the like are left out and named. A path of ridge
+penalties is fitted, the best one is chosen by leave-one-out log-loss, and its probabilities are
+calibrated from the scores that each row would get had it been left out. No labels are held out.
+There may be two classes or any number more.
+
+Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
+
+Examples
+--------
+  angcal fit patients.csv --target relapse
+  angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
+  angcal fit visits.csv --target relapse --groups patient
+  angcal fit patients.csv --target relapse --json > verdict.json
+
+exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
+"""
 
 from __future__ import annotations
 
@@ -9,26 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
-
-DESCRIPTION = """\
-Fit a calibrated classifier to a table, and say how far its probabilities can be believed.
-
-Numbers are standardized and missing ones filled in with the median; categories become one column
-for each level. Identifiers, dates, constants and the like are left out and named. A path of ridge
-penalties is fitted, the best one is chosen by leave-one-out log-loss, and its probabilities are
-calibrated from the scores that each row would get had it been left out. No labels are held out.
-There may be two classes or any number more.
-
-Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
-"""
-EPILOG = """\
-examples:
-  angcal fit patients.csv --target relapse
-  angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
-  angcal fit patients.csv --target relapse --json > verdict.json
-
-exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +47,10 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
-        features, y, pool = terminal.read_tables(options)
+        features, y, pool, groups = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
         with terminal.threads(options.jobs):
-            fitted = fit_table(features, y, pool=pool)
+            fitted = fit_table(features, y, pool=pool, groups=groups)
         begin("saving")
         if options.out:
             _save(fitted, options)

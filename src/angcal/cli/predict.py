@@ -1,4 +1,16 @@
-"""``angcal predict``: a model and new rows in, calibrated probabilities out."""
+"""Calibrated probabilities of new rows, by a model that angcal fit has saved.
+
+The result has one column for each class, p_CLASS, and the likeliest class. Columns that the model
+does not know are ignored; those that it needs must be there under the same names.
+
+Examples
+--------
+  angcal predict model.skops new.csv --out probabilities.csv
+  angcal predict model.skops new.parquet --id patient --out probabilities.parquet
+  angcal predict model.skops new.csv --out - | head
+
+exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
+"""
 
 from __future__ import annotations
 
@@ -10,20 +22,6 @@ from typing import Any
 from angcal.cli import terminal
 
 ROWS_AT_ONCE = 20_000
-DESCRIPTION = """\
-Calibrated probabilities of new rows, by a model that angcal fit has saved.
-
-The result has one column for each class, p_CLASS, and the likeliest class. Columns that the model
-does not know are ignored; those that it needs must be there under the same names.
-"""
-EPILOG = """\
-examples:
-  angcal predict model.skops new.csv --out probabilities.csv
-  angcal predict model.skops new.parquet --id patient --out probabilities.parquet
-  angcal predict model.skops new.csv --out - | head
-
-exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,21 @@
-"""``angcal report``: a table in, one HTML file out, with the verdict on the terminal."""
+"""Write a report on how far the probabilities of a table's classifier can be believed.
+
+One HTML file with pictures inside: the verdict in words, what to do next, reliability diagrams, a
+table of the classes, the angle between fitted and true weights, what calibration makes of a score,
+the path of penalties, a cross-validated comparison with uncalibrated models and other calibrators,
+and diagnostics. It loads nothing from the network and runs no script, so that it can be mailed,
+printed and archived.
+
+Tables are read as by angcal fit, with two classes or any number more.
+
+Examples
+--------
+  angcal report patients.csv --target relapse --out report.html
+  angcal report patients.csv --target relapse --pool unlabelled.parquet --title "Relapse, 2024"
+  angcal report patients.csv --target relapse --json > numbers.json
+
+exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
+"""
 
 from __future__ import annotations
 
@@ -9,26 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
-
-DESCRIPTION = """\
-Write a report on how far the probabilities of a table's classifier can be believed.
-
-One HTML file with pictures inside: the verdict in words, what to do next, reliability diagrams, a
-table of the classes, the angle between fitted and true weights, what calibration makes of a score,
-the path of penalties, a cross-validated comparison with uncalibrated models and other calibrators,
-and diagnostics. It loads nothing from the network and runs no script, so that it can be mailed,
-printed and archived.
-
-Tables are read as by angcal fit, with two classes or any number more.
-"""
-EPILOG = """\
-examples:
-  angcal report patients.csv --target relapse --out report.html
-  angcal report patients.csv --target relapse --pool unlabelled.parquet --title "Relapse, 2024"
-  angcal report patients.csv --target relapse --json > numbers.json
-
-exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,15 +61,15 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
     """(findings, page), with a bar on the terminal meanwhile."""
     from angcal.report import examine, page
     from angcal.report.comparison import fold_count, repeats_for
-    from angcal.report.findings import DEFAULT_TITLE, plain_words
+    from angcal.report.findings import plain_words
 
     with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
-        features, y, pool = terminal.read_tables(options)
+        features, y, pool, groups = terminal.read_tables(options)
     size, n_classes = features.shape[0] * features.shape[1], len(set(y.tolist()))
     repeats = options.repeats or repeats_for(size, n_classes)
-    with terminal.stages(2 + repeats * fold_count(y)) as begin:
+    with terminal.stages(2 + repeats * fold_count(y, groups)) as begin:
 
         def progress(done: int, total: int, what: str) -> None:
             if what == "fitting":
@@ -84,12 +81,13 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
             features,
             y,
             pool=pool,
-            title=DEFAULT_TITLE if options.title is None else options.title,
+            title=options.title,
             seed=options.seed,
             target=options.target,
             repeats=repeats,
             notes=plain_words(caught),
             progress=progress,
+            groups=groups,
         )
         begin("drawing")
         return found, page(found)

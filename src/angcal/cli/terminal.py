@@ -12,7 +12,8 @@ import sys
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
@@ -21,20 +22,18 @@ from typing import Any
 from angcal.arguments import seed
 from angcal.tables.errors import MissingPackageError, clean
 
-DONE, FAILED, WRONG_USAGE, PACKAGE_MISSING, INTERRUPTED = 0, 1, 2, 3, 130
-WIDTH = 96
 PATIENCE = 2.0  # seconds before a bar appears
-# For outputs that are not UTF-8.
-IN_ASCII = {
-    "−": "-",
-    "±": "+/-",
-    "°": " deg",
-    "…": "...",
-    "×": "x",
-    "Σ": "Sigma",
-    "⁻": "^-",
-    "¹": "1",
-}
+
+
+class Exit(IntEnum):
+    """How a command ended, as its exit code."""
+
+    DONE = 0
+    FAILED = 1
+    WRONG_USAGE = 2
+    PACKAGE_MISSING = 3
+    INTERRUPTED = 130
+
 
 # -- what is printed ---------------------------------------------------------------------------
 
@@ -43,7 +42,9 @@ def say(text: str) -> None:
     """Print the result of a command, also where the output is not UTF-8."""
     text, encoding = clean(text), sys.stdout.encoding or "ascii"
     missing = {x for x in set(text) if x.encode(encoding, "ignore") == b""}
-    spelled = {ord(x): IN_ASCII.get(x, f"\\u{ord(x):04x}") for x in missing}
+    signs = ("−-", "±+/-", "° deg", "…...", "×x", "ΣSigma", "⁻^-", "¹1")
+    in_ascii = {sign[0]: sign[1:] for sign in signs}
+    spelled = {ord(x): in_ascii.get(x, f"\\u{ord(x):04x}") for x in missing}
     print(text.translate(spelled))
 
 
@@ -55,7 +56,7 @@ def tell(message: str) -> None:
 def wrap(text: str, indent: str = "") -> str:
     """A paragraph broken at the width of all that is printed."""
     return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        text, 96, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
 
 
@@ -144,11 +145,11 @@ def guarded(name: str, execute: Callable[[Namespace], None]) -> Callable[[Namesp
         try:
             execute(options)
             sys.stdout.flush()  # here, where a reader who has left is no error
-            return DONE
+            return Exit.DONE
         except BrokenPipeError:
             # Whoever read our output has seen enough; Python must not try to flush the rest.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FAILED
+            return Exit.FAILED
         except Exception as error:
             if os.environ.get("ANGCAL_DEBUG"):
                 raise
@@ -168,8 +169,8 @@ def _ended(name: str, error: Exception) -> int:
         sentence = f"angcal {name} failed: {kind}: {sentence} (ANGCAL_DEBUG=1 shows where.)"
     tell(sentence)
     if isinstance(error, ImportError):
-        return PACKAGE_MISSING
-    return WRONG_USAGE if isinstance(error, UsageError) else FAILED
+        return Exit.PACKAGE_MISSING
+    return Exit.WRONG_USAGE if isinstance(error, UsageError) else Exit.FAILED
 
 
 def require_packages(name: str, *packages: str) -> None:
@@ -222,6 +223,12 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
         type=Path,
         help="table of cases without labels: more rows than columns sharpen the angle",
     )
+    parser.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="column that says which rows belong together, such as a patient's number: "
+        "probabilities are then for rows of new groups",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     parser.add_argument("--seed", type=seed, default=0, help=seed_help)
     parser.add_argument(
@@ -236,18 +243,19 @@ def _jobs(text: str) -> int:
     return number
 
 
-def read_tables(options: Namespace) -> tuple[Any, Any, Any]:
-    """(features, labels, pool or None) that the arguments name."""
-    from angcal.tables import read_table, split_target
+def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
+    """(features, labels, pool or None, groups or None) that the arguments name."""
+    from angcal.tables import read_table, split_groups, split_target
 
     features, y = split_target(read_table(options.data), options.target)
-    return features, y, None if options.pool is None else read_table(options.pool)
+    groups = None
+    if options.groups is not None:
+        features, groups = split_groups(features, options.groups)
+    return features, y, None if options.pool is None else read_table(options.pool), groups
 
 
-@contextmanager
-def threads(number: int | None) -> Iterator[None]:
+def threads(number: int | None) -> AbstractContextManager[Any]:
     """At most this many threads of BLAS and OpenMP; no limit for None and -1."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=None if number in (None, -1) else number):
-        yield
+    return threadpool_limits(limits=None if number in (None, -1) else number)

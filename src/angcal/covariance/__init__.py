@@ -1,4 +1,4 @@
-r"""What is known of the features' covariance Σ: nothing, the matrix, or a pool of unlabelled rows.
+r"""What is known of the features' covariance Σ: nothing, the matrix, or a pool of unlabeled rows.
 
 Two things are asked of Σ: the length ‖ŵ‖_Σ of the weights, which turns a score into units of its
 own standard deviation, and products with Σ⁻¹, which the observable angle needs. A pool gives the

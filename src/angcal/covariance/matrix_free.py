@@ -29,11 +29,7 @@ from angcal.solvers.conjugate_gradients import DelayedAccuracy, Solution, conjug
 # Shares of a standard error that the angle may move by: probe noise, and unfinished solves (a
 # hundredth, less a margin, as what a solve still lacks is itself estimated).
 PROBE_SHARE, SOLVE_SHARE = 0.1, 0.003
-FEWEST_PROBES, MOST_PROBES = 16, 256
-# A rank that the probes find lower by this many standard errors is lower.
-RANK_DEVIATIONS = 3.0
-# Passes over the pool after which a solve is given up.
-MOST_STEPS = 500
+MOST_PROBES = 256
 
 
 class StagnationError(ValueError):
@@ -55,7 +51,7 @@ def probes_needed(n_rows: int, pool_rows: int, n_features: int) -> int:
     spread = (y + z - y * z) / (1.0 - z)
     allowed = allowed_error(n_rows, n_features, PROBE_SHARE)
     needed = 2.0 * spread / (n_features * allowed**2)
-    return int(np.clip(np.ceil(needed), FEWEST_PROBES, MOST_PROBES))
+    return int(np.clip(np.ceil(needed), 16, MOST_PROBES))
 
 
 class PoolInverse:
@@ -132,7 +128,8 @@ class PoolInverse:
             self._add_probes(more, X, shift)
         mean = float(np.mean(self._ranks))
         uncertainty = float(np.std(self._ranks)) / np.sqrt(self.n_probes)
-        if mean < self.rank - RANK_DEVIATIONS * uncertainty - 0.5:
+        # Lower by three standard errors is lower.
+        if mean < self.rank - 3.0 * uncertainty - 0.5:
             self.rank = round(mean)
 
     def products(self, X: Matrix, shift: Floats, residuals: Floats) -> tuple[Floats, Floats]:
@@ -187,7 +184,7 @@ class PoolInverse:
             right,
             self._inverse_diagonal[:, None],
             rule,
-            MOST_STEPS,
+            most_steps=500,
         )
         self.steps += found.steps
         if not found.converged:

@@ -1,4 +1,4 @@
-"""s = (u − center)/‖ŵ‖_Σ: where scores of fresh rows are centred and how far they spread."""
+"""s = (u − center)/‖ŵ‖_Σ: where scores of fresh rows are centered and how far they spread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScoreScale:
     Attributes
     ----------
     center : float
-        Mean score; 0 for a fit without intercept, whose design is taken to be centred.
+        Mean score; 0 for a fit without intercept, whose design is taken to be centered.
     norm : float
         ‖ŵ‖_Σ.
     source : {"covariance", "pool", "leave-one-out scores"}

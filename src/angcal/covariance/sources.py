@@ -19,14 +19,10 @@ from angcal.covariance.matrix_free import PoolInverse, StagnationError, probes_n
 from angcal.pools import Pool, open_pool
 from angcal.rows import Rows
 
-METHODS = ("auto", "exact", "conjugate gradients")
 # Bytes that Σ̂, its factor and a copy may take together.
 MEMORY_LIMIT = 2 * 2**30
 # Below this many columns a d × d matrix is never a burden.
 SMALLEST_MATRIX_FREE = 1000
-# Passes that solves typically take, and what one entry costs in them: sparse products run this
-# many times slower than dense ones, and reading an entry anew costs this many operations.
-TYPICAL_STEPS, SPARSE_SLOWNESS, READING = 30, 8, 400
 
 
 def precision(
@@ -60,8 +56,9 @@ def precision(
         The ψ of later :meth:`Precision.products`: solving for Xᵀψ along with the probes saves
         half of the passes. Without it there is one more set of passes later.
     """
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is not one of {list(METHODS)}.")
+    methods = ["auto", "exact", "conjugate gradients"]
+    if method not in methods:
+        raise ValueError(f"method={method!r} is not one of {methods}.")
     d = X.shape[1]
     if isinstance(covariance, BaseEstimator):
         return _fitted_precision(covariance, None if pool is None else open_pool(pool, d), X)
@@ -92,11 +89,13 @@ def cheaper_method(pool: Pool, n_rows: int) -> str:
     if not _matrix_fits(d):
         return "conjugate gradients"
     _ = pool.columns  # the pass that counts the entries, if none has been made
-    entries, slowness = float(pool.stored_entries), SPARSE_SLOWNESS if pool.is_sparse else 1
+    # Sparse products run eight times slower than dense ones, reading an entry anew costs 400
+    # operations, and solves typically take 30 passes.
+    entries, slowness = float(pool.stored_entries), 8 if pool.is_sparse else 1
     gram = slowness * entries**2 / m + float(d) ** 2 * (d / 3.0 + n_rows)
-    reading = READING if pool.resident is None else 0
+    reading = 400 if pool.resident is None else 0
     per_step = 4.0 * slowness * entries * (probes_needed(n_rows, m, d) + 1) + reading * entries
-    return "exact" if gram <= TYPICAL_STEPS * per_step else "conjugate gradients"
+    return "exact" if gram <= 30 * per_step else "conjugate gradients"
 
 
 def _matrix_fits(d: int) -> bool:

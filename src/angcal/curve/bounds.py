@@ -12,6 +12,7 @@ The fourth is what a cubic misses, the sixth what a quintic does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -32,6 +33,7 @@ def normal_extremes(order: int) -> Floats:
     return (-1) ** order * hermeval(z, [0.0] * order + [1.0]) * normal_density(z)
 
 
+@cache
 def normal_bound(order: int) -> float:
     """sup|Φ^(k)| = sup|φ^(k−1)|."""
     return float(np.abs(normal_extremes(order - 1)).max())
@@ -41,6 +43,7 @@ def _largest(polynomial: Polynomial, places: Floats) -> float:
     return float(np.abs(polynomial(places)).max())
 
 
+@cache
 def logistic_bound(order: int) -> float:
     """sup|base^(k)| of base = (1 + x)/2, x = tanh(t/2): polynomials in x, as ẋ = (1 − x²)/2."""
     derivative = Polynomial([0.5, 0.5])
@@ -50,6 +53,7 @@ def logistic_bound(order: int) -> float:
     return _largest(derivative, extremes[np.isreal(extremes) & (np.abs(extremes) < 1)].real)
 
 
+@cache
 def gumbel_bound() -> float:
     """sup|base⁗| of base = 1 − e^−y, y = e^t: base⁗ = (y − 7y² + 6y³ − y⁴)e^−y = P(y)e^−y.
 
@@ -62,26 +66,30 @@ def gumbel_bound() -> float:
     return float(np.max(np.abs(P(y)) * np.exp(-y)))
 
 
-# base⁗ is the third derivative of 1/(π(1 + t²)): with t = tan a, −(6/π)·sin(4a)·cos⁴(a).
-CAUCHY_BOUND = float(6.0 / np.pi * np.sin(0.4 * np.pi) * np.cos(0.1 * np.pi) ** 4)
-NORMAL_BOUND, LOGISTIC_BOUND, GUMBEL_BOUND = normal_bound(4), logistic_bound(4), gumbel_bound()
-SIXTH_NORMAL_BOUND, SIXTH_LOGISTIC_BOUND = normal_bound(6), logistic_bound(6)
-# Clipped line: G⁗ = (φ″(v/τ) − φ″((v − 1)/τ))/τ³, and φ″ runs from its lowest to its highest.
-RAMP_BOUND = float(np.ptp(normal_extremes(2)))
+def cauchy_bound() -> float:
+    """sup|base⁗|, the third derivative of 1/(π(1 + t²)): for t = tan a, −(6/π)·sin(4a)·cos⁴(a)."""
+    return float(6.0 / np.pi * np.sin(0.4 * np.pi) * np.cos(0.1 * np.pi) ** 4)
+
+
+@cache
+def ramp_bound() -> float:
+    """sup|φ″(v/τ) − φ″((v − 1)/τ)| = τ³·sup|G⁗| of a clipped line: φ″ from lowest to highest."""
+    return float(np.ptp(normal_extremes(2)))
+
 
 BOUNDS: dict[int, dict[type[Link], Callable[[np.float64], np.float64]]] = {
     CUBIC: {
-        Logit: lambda tau: np.minimum(LOGISTIC_BOUND, NORMAL_BOUND / tau**4),
+        Logit: lambda tau: np.minimum(logistic_bound(4), normal_bound(4) / tau**4),
         # Φ smoothed is Φ(v/√(1 + τ²)).
-        Probit: lambda tau: NORMAL_BOUND / (1.0 + tau**2) ** 2,
-        ComplementaryLogLog: lambda tau: np.minimum(GUMBEL_BOUND, NORMAL_BOUND / tau**4),
-        Cauchit: lambda tau: np.minimum(CAUCHY_BOUND, NORMAL_BOUND / tau**4),
-        ClippedLinear: lambda tau: np.minimum(RAMP_BOUND / tau**3, NORMAL_BOUND / tau**4),
+        Probit: lambda tau: normal_bound(4) / (1.0 + tau**2) ** 2,
+        ComplementaryLogLog: lambda tau: np.minimum(gumbel_bound(), normal_bound(4) / tau**4),
+        Cauchit: lambda tau: np.minimum(cauchy_bound(), normal_bound(4) / tau**4),
+        ClippedLinear: lambda tau: np.minimum(ramp_bound() / tau**3, normal_bound(4) / tau**4),
     },
     # Of links whose second derivative has a closed form.
     QUINTIC: {
-        Logit: lambda tau: np.minimum(SIXTH_LOGISTIC_BOUND, SIXTH_NORMAL_BOUND / tau**6),
-        Probit: lambda tau: SIXTH_NORMAL_BOUND / (1.0 + tau**2) ** 3,
+        Logit: lambda tau: np.minimum(logistic_bound(6), normal_bound(6) / tau**6),
+        Probit: lambda tau: normal_bound(6) / (1.0 + tau**2) ** 3,
     },
 }
 """Order -> family -> (τ -> bound). A subclass may have another base, so it is not its parent."""

@@ -76,7 +76,7 @@ class TabulatedCurve(ABC):
         if self.table is None or u.size == 0:
             return self._formula(u)
         flat, center, within = u.ravel(), self.scale.center, self.table.reach * self.scale.norm
-        # Differences, since centre ± within may be rounded by more than a cell.
+        # Differences, since center ± within may be rounded by more than a cell.
         if flat.min() - center >= -within and flat.max() - center <= within:
             return self.table.evaluate(flat, self.scale).reshape(u.shape)
         # NaN is not inside either: the formula refuses it.
@@ -98,7 +98,7 @@ class TabulatedCurve(ABC):
 
 @dataclass(frozen=True)
 class CalibratedCurve(TabulatedCurve):
-    """F(u) = E_Z σ(c·s + √(1−c²)·Z), s = (u − centre)/‖ŵ‖_Σ: four numbers and a link.
+    """F(u) = E_Z σ(c·s + √(1−c²)·Z), s = (u − center)/‖ŵ‖_Σ: four numbers and a link.
 
     Examples
     --------

@@ -15,8 +15,8 @@ from scipy.interpolate import CubicHermiteSpline
 from angcal._typing import Floats
 from angcal.links import Cauchit, ComplementaryLogLog, Link, Logit, Probit
 
-# A table reaches eight standard deviations; between nodes the curve's argument moves by a tenth.
-TABLE_NODES, TABLE_REACH, LARGEST_STEP, SMALLEST_NOISE = 1025, 8.0, 0.15, 0.3
+TABLE_NODES = 1025
+"""Of a table that reaches eight standard deviations, so that F's argument moves little between."""
 
 
 def noise_share(cosine: float) -> float:
@@ -68,10 +68,10 @@ def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) ->
     """
     s = np.asarray(standard_scores, dtype=np.float64)
     sine = noise_share(cosine)
-    reach = min(float(np.abs(s).max(initial=0.0)), TABLE_REACH)
+    reach = min(float(np.abs(s).max(initial=0.0)), 8.0)
     spacing = 2.0 * reach / (TABLE_NODES - 1)
     steepness = link.scale * abs(cosine) / np.hypot(1.0, link.scale * sine)
-    if s.size <= TABLE_NODES or steepness * spacing > LARGEST_STEP or _has_kinks(link, sine):
+    if s.size <= TABLE_NODES or steepness * spacing > 0.15 or _has_kinks(link, sine):
         return angular_probability(link, cosine, s)
     nodes = np.linspace(-reach, reach, TABLE_NODES)
     values, slopes = value_and_slope(link, cosine, nodes)
@@ -85,7 +85,7 @@ def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) ->
 def _has_kinks(link: Link, sine: float) -> bool:
     """Whether the smoothed link is still too rough for cubics: no noise to round its corners."""
     smooth_families = (Logit, Probit, ComplementaryLogLog, Cauchit)
-    return not isinstance(link, smooth_families) and link.scale * sine < SMALLEST_NOISE
+    return not isinstance(link, smooth_families) and link.scale * sine < 0.3
 
 
 @dataclass(frozen=True)

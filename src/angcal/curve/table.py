@@ -53,20 +53,14 @@ BETWEEN_ERROR = 0.1 * LARGEST_TABLE_ERROR
 STRIDES = (2, 3, 4, 6, 8, 12, 16, 24, 48)
 """Nodes from one at which a part of an average is evaluated to the next; all divide the last."""
 
-LARGEST_STEP = 2.0
-"""Of the link's argument from node to node: errors of slopes then add at most half of a value's."""
-
-WIDEST_REACH, SMALLEST_REACH = 12.0, 4.0
-"""Standard deviations on either side of the mean score. Scores outside are evaluated exactly."""
+SMALLEST_REACH = 4.0
+"""Standard deviations on either side of the mean score that a table is worth its making for."""
 
 MOST_CELLS = 1 << 14
 """A larger table (512 kB) leaves the cache and takes longer to build than it saves."""
 
 SCORES_AT_ONCE = 1 << 13
 """Scores per block, so that its temporary arrays (64 kB each) stay in the cache."""
-
-ROUNDING_ERROR = 1e-11
-
 
 # -- where to look ---------------------------------------------------------------------------
 
@@ -92,7 +86,8 @@ def largest_spacing(parts: Sequence[CurvePart], budget: float = INTERPOLATION_ER
         # Relative to the largest: fourth powers may overflow.
         share = float(np.sum((bends / largest) ** 4)) if largest > 0 else 1.0
         step = (384.0 * budget / share) ** 0.25 / np.float64(largest)
-        return float(np.minimum(step, LARGEST_STEP / np.float64(mean_steepness(parts))))
+        # Errors of slopes then add at most half of a value's.
+        return float(np.minimum(step, 2.0 / np.float64(mean_steepness(parts))))
 
 
 def largest_stride(part: CurvePart, spacing: float, budget: float) -> int:
@@ -178,7 +173,8 @@ class CurveTable:
         spent = INTERPOLATION_ERROR - several * BETWEEN_ERROR
         allowed = largest_spacing(parts, spent)
         most = MOST_CELLS - (MOST_CELLS % STRIDES[-1] if several else 0)
-        reach = min(WIDEST_REACH, 0.5 * allowed * (most - 1))
+        # Scores more than twelve standard deviations out are evaluated exactly.
+        reach = min(12.0, 0.5 * allowed * (most - 1))
         if reach < SMALLEST_REACH:
             return None
         # Half a cell more at either end: rounding cannot put a score within reach outside.
@@ -188,7 +184,7 @@ class CurveTable:
         spacing = 2.0 * reach / (cells - 1)
         nodes = spacing * (np.arange(cells + 1, dtype=np.float64) - 0.5 * cells)
         found = at_all_nodes(parts, nodes) if several else parts[0].values_and_slopes(nodes)
-        error = spent * (spacing / allowed) ** 4 + several * BETWEEN_ERROR + ROUNDING_ERROR
+        error = spent * (spacing / allowed) ** 4 + several * BETWEEN_ERROR + 1e-11
         error += PROMISED_ACCURACY * (1.0 + 0.25 * mean_steepness(parts) * spacing)
         return cls(hermite_coefficients(*found, spacing), spacing, float(error))
 

@@ -15,13 +15,7 @@ from angcal.dask.rows import open_rows
 from angcal.estimators.far import far_intercept
 from angcal.estimators.options import check_options, is_for_many_classes
 from angcal.estimators.prediction import states_for_files
-from angcal.estimators.training import (
-    Training,
-    encode_binary,
-    encode_several,
-    far_training,
-    refuse_far,
-)
+from angcal.estimators.training import Training, far_training, refuse_far
 
 # What says where rows are, and is no part of a fitted model.
 PLACES = ("client", "persist", "callback")
@@ -67,8 +61,7 @@ class _OnDask:
         labels, weights = (
             opened.named[v] if isinstance(v, str) else _here(v, engine) for v in (y, sample_weight)
         )
-        encode = encode_several if many else encode_binary
-        training = far_training(self, opened.rows, labels, weights, encode)
+        training = far_training(self, opened.rows, labels, weights, many)
         if opened.features is not None:
             self.feature_names_in_ = np.array(opened.features, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -213,16 +206,16 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
         AngularCalibratedClassifier
             The fitted estimator.
         """
-        model, pool = self._model(), self.pool if pool is None else pool
         check_options(self)
-        intercept = far_intercept(model)
+        pool = self._given_pool(pool)
+        intercept = far_intercept(self._model())
         if intercept is None:
             refuse_far()
         many = self._takes_many_classes()
         training, pool = self._open(X, y, sample_weight, pool, bool(intercept), many)
         self._point, self._resume = None, resume
         try:
-            self._fit_training(model, training, pool)
+            self._fit_training(training, pool)
         except ClusterError as error:
             error.point = self._point
             raise
@@ -337,7 +330,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
         self.client = client
         self.persist = persist
 
-    def fit(
+    def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
     ) -> AngularLogisticRegressionCV:
         """Fit all penalties, choose one, estimate its angle and link, build its curve.
@@ -360,7 +353,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
         """
         check_options(self)
         self._check_path_options()
-        pool = self.pool if pool is None else pool
+        pool = self._given_pool(pool)
         many = is_for_many_classes(self.link)
         training, pool = self._open(X, y, sample_weight, pool, bool(self.fit_intercept), many)
         self._fit_training(training, pool)

@@ -15,14 +15,6 @@ from angcal.displays.style import FAINT, STYLES, Display, fitted_part, last_step
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The lower arrow is the wider one, so that both are seen where the angle is small.
-FITTED_ARROW: dict[str, Any] = {"color": STYLES[0][0], "lw": 4.5, "ls": "-"}
-TRUE_ARROW: dict[str, Any] = {"color": STYLES[1][0], "lw": 2.2, "ls": (0, (4, 1.2))}
-MEAN_LINE: dict[str, Any] = {"color": STYLES[1][0], "lw": 1.4, "ls": (0, (1, 1.5))}
-DARK_TEXT, LIGHT_TEXT = "#0d0d0d", "#fefefe"
-# Classes whose matrix can still be read, and class by class those that still can be told apart.
-MOST_CELLS, MOST_LINES = 12, 30
-
 
 def degrees_of(cosine: float) -> float:
     """θ = arccos(cosine) in degrees."""
@@ -53,10 +45,12 @@ def degrees_between(cosines: Any) -> tuple[float, float]:
 
 
 def shared_angle(angle: Any) -> tuple[float, tuple[float, float]] | None:
-    """(cosine, interval) where all classes of an AngleMatrix have one angle, as from labels alone.
+    """(cosine, interval) of two classes, or of more that have one angle, as from labels alone.
 
     None where they differ.
     """
+    if np.ndim(angle.cosine) == 0:
+        return angle.cosine, angle.interval
     # Rounding may put a computed cosine a little outside [-1, 1].
     cosines = np.clip(np.diagonal(angle.cosine), -1.0, 1.0)
     ends = np.clip([np.diagonal(angle.interval[..., end]) for end in (0, 1)], -1.0, 1.0)
@@ -139,18 +133,14 @@ class AngleDisplay(Display):
             The display, drawn.
         """
         angle = fitted_part(estimator, "angle_", cls.__name__)
-        if np.ndim(angle.cosine):
-            shared = shared_angle(angle)
-            if shared is None:
-                raise TypeError(
-                    "Each of these classes has its own angle; draw them with "
-                    "AngleMatrixDisplay.from_estimator."
-                )
-            cosine, interval = shared
-        else:
-            cosine, interval = angle.cosine, angle.interval
+        shared = shared_angle(angle)
+        if shared is None:
+            raise TypeError(
+                "Each of these classes has its own angle; draw them with "
+                "AngleMatrixDisplay.from_estimator."
+            )
         known = is_determined(angle.method, getattr(last_step(estimator), "link", None))
-        return cls(cosine, interval, angle.confidence, known).plot(ax, **plot_options)
+        return cls(*shared, angle.confidence, known).plot(ax, **plot_options)
 
     @property
     def degrees(self) -> float:
@@ -175,37 +165,39 @@ class AngleDisplay(Display):
         AngleDisplay
             The display itself.
         """
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Wedge
-
         widest = max(self.degrees, *(self.degree_interval or (0.0,)))
         reach = 90 if widest <= 90.0 else 180
         ax = self._start(ax, (4.4, 4.8) if reach == 90 else (6.0, 4.2))
         _draw_scale(ax, reach)
-        handles: list[Any] = [Line2D([], [], **FITTED_ARROW, label="fitted weights")]
-        self.wedge_ = None
-        if self.degree_interval is not None:
-            low, high = self.degree_interval
-            shade = 0.2 if self.determined else 0.3
-            look: dict[str, Any] = {"facecolor": TRUE_ARROW["color"], "alpha": shade}
-            self.wedge_ = Wedge((0.0, 0.0), 1.0, low, high, linewidth=0, **look)
-            level = f"{100 * self.confidence:g} % interval"
-            whose = level if self.determined else f"true weights, {level}"
-            self.wedge_.set_label(f"{whose}, {low:.0f}° to {high:.0f}°")
-            ax.add_patch(self.wedge_)
-            handles.append(self.wedge_)
+        self.wedge_ = self._draw_wedge(ax)
+        fitted, true = STYLES[0][0], STYLES[1][0]
         away = f"{self.degrees:.0f}° (cosine {_written(self.cosine)})"
         if self.determined:
-            self.true_ = _arrow(ax, self.degrees, TRUE_ARROW)
-            label = f"true weights, about {away} away"
-            handles.insert(1, Line2D([], [], **TRUE_ARROW, label=label))
+            look: dict[str, Any] = {"color": true, "lw": 2.2, "ls": (0, (4, 1.2))}
+            self.true_ = _arrow(ax, self.degrees, f"true weights, about {away} away", look)
         else:
             x, y = _direction(self.degrees)
-            (self.true_,) = ax.plot([0.0, x], [0.0, y], **MEAN_LINE, zorder=3)
-            handles.append(Line2D([], [], **MEAN_LINE, label=f"posterior mean, {away}"))
-        self.fitted_ = _arrow(ax, 0.0, FITTED_ARROW)
+            look = {"color": true, "lw": 1.4, "ls": (0, (1, 1.5)), "zorder": 3}
+            (self.true_,) = ax.plot([0.0, x], [0.0, y], label=f"posterior mean, {away}", **look)
+        # The lower arrow is the wider one, so that both are seen where the angle is small.
+        look = {"color": fitted, "lw": 4.5, "ls": "-"}
+        self.fitted_ = _arrow(ax, 0.0, "fitted weights", look)
+        # The wedge comes second where it is all that is known.
+        handles = [self.true_, self.wedge_][:: 1 if self.determined else -1]
+        handles = [self.fitted_, *(handle for handle in handles if handle is not None)]
         ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), frameon=False)
         return self
+
+    def _draw_wedge(self, ax: Axes) -> Any:
+        from matplotlib.patches import Wedge
+
+        if self.degree_interval is None:
+            return None
+        low, high = self.degree_interval
+        look: dict[str, Any] = {"facecolor": STYLES[1][0], "alpha": 0.2 if self.determined else 0.3}
+        whose = "" if self.determined else "true weights, "
+        label = f"{whose}{100 * self.confidence:g} % interval, {low:.0f}° to {high:.0f}°"
+        return ax.add_patch(Wedge((0, 0), 1.0, low, high, linewidth=0, label=label, **look))
 
 
 def _direction(degrees: Any) -> Floats:
@@ -224,10 +216,10 @@ def _draw_scale(ax: Axes, reach: int) -> None:
     ax.set_axis_off()
 
 
-def _arrow(ax: Axes, degrees: float, style: dict[str, Any]) -> Any:
+def _arrow(ax: Axes, degrees: float, label: str, style: dict[str, Any]) -> Any:
     """An arrow of length 1 from the origin: shaft and head apart, so that dashes spare the head."""
     x, y = tip = _direction(degrees)
-    (shaft,) = ax.plot([0.0, 0.95 * x], [0.0, 0.95 * y], **style, zorder=3)
+    (shaft,) = ax.plot([0.0, 0.95 * x], [0.0, 0.95 * y], label=label, **style, zorder=3)
     side = 0.012 * (1.0 + style["lw"] / 2.0) * np.array([-y, x])
     corners = np.array([tip, 0.92 * tip + side, 0.92 * tip - side])
     ax.fill(*corners.T, color=style["color"], lw=0, zorder=4)
@@ -393,7 +385,7 @@ class AngleMatrixDisplay(Display):
         rows, columns = self.matrix.shape
         self.mesh_ = self.colorbar_ = self.lines_ = None
         self.texts_ = []
-        if rows == columns > MOST_CELLS:
+        if rows == columns > 12:
             return self._plot_classes(ax)
         ax = self._start(ax, (2.4 + 0.6 * columns, 1.4 + 0.6 * rows))
         self._say_whether_determined(ax)
@@ -457,20 +449,18 @@ class AngleMatrixDisplay(Display):
             for group in groups.values()
         ]
         lines.sort(key=lambda line: line[1])
-        if len(lines) <= MOST_LINES:
+        if len(lines) <= 30:
             return lines, 0
-        half = MOST_LINES // 2
-        return lines[:half] + lines[-half:], len(lines) - 2 * half
+        return lines[:15] + lines[-15:], len(lines) - 30
 
     def _write_cosines(self, ax: Axes) -> list[Any]:
         texts = []
         for (row, column), cosine in np.ndenumerate(self.matrix):
             known = bool(np.isfinite(cosine))
-            color = _readable_on(self.mesh_.to_rgba(cosine)) if known else DARK_TEXT
+            look: dict[str, Any] = {"ha": "center", "va": "center"}
+            look["color"] = _readable_on(self.mesh_.to_rgba(cosine) if known else (0.74,) * 3)
             written = _written(cosine) if known else "–"
-            texts.append(
-                ax.text(column + 0.5, row + 0.5, written, ha="center", va="center", color=color)
-            )
+            texts.append(ax.text(column + 0.5, row + 0.5, written, **look))
         return texts
 
 
@@ -493,4 +483,4 @@ def _readable_on(rgba: Any) -> str:
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ [0.2126, 0.7152, 0.0722])
     # Contrast with white is 1.05/(L + 0.05), with black (L + 0.05)/0.05; they are equal at 0.179.
-    return DARK_TEXT if luminance > 0.179 else LIGHT_TEXT
+    return "#0d0d0d" if luminance > 0.179 else "#fefefe"

@@ -19,8 +19,8 @@ from angcal.metrics import (
     as_weights,
 )
 from angcal.metrics.calibration import ece_and_error
-from angcal.metrics.scores import mean_and_error, row_losses
-from angcal.metrics.validation import Classes
+from angcal.metrics.scores import both_classes, judged, mean_and_error, row_losses
+from angcal.metrics.validation import Classes, Codes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,9 +112,9 @@ class ComparisonDisplay(PanelDisplay):
                     f"y_probs[{name!r}] has {len(np.asarray(y_prob))} entries but y_true has {n}; "
                     "pass one per row."
                 )
-            labels, p, rows = _judged(y_true, y_prob, classes, f"y_probs[{name!r}]")
-            losses.append(mean_and_error(rows, weights))
-            eces.append(ece_and_error([(labels, p)], weights, **draws))
+            P, codes = _by_class(y_true, y_prob, classes, f"y_probs[{name!r}]")
+            losses.append(mean_and_error(row_losses(P, codes), weights))
+            eces.append(ece_and_error([judged(P, codes)], weights, **draws))
         (loss, loss_error), (ece, ece_error) = np.array(losses).T, np.array(eces).T
         values = {"log-loss": loss, "ECE": ece}
         display = cls(list(y_probs), values, {"log-loss": loss_error, "ECE": ece_error})
@@ -184,16 +184,12 @@ class ComparisonDisplay(PanelDisplay):
         return self
 
 
-def _judged(
+def _by_class(
     y_true: ArrayLike, y_prob: ArrayLike, classes: Classes, name: str
-) -> tuple[Any, Floats, Floats]:
-    """(labels 0/1, the probabilities that the ECE is of, the log-loss of every row)."""
+) -> tuple[Floats, Codes]:
+    """(n, K) probabilities, and the column of each label."""
     if np.ndim(y_prob) != 2:
-        labels, p = as_labels(y_true, "y_true"), as_probabilities(y_prob, name)
-        return labels, p, row_losses(labels, p)
+        codes = as_labels(y_true, "y_true").astype(np.intp)
+        return both_classes(as_probabilities(y_prob, name)), codes
     P = as_probability_matrix(y_prob, name)
-    codes = as_class_codes(y_true, P.shape[1], classes)
-    losses = row_losses(np.ones(len(P)), P[np.arange(len(P)), codes])
-    if P.shape[1] == 2:
-        return codes, P[:, 1], losses
-    return P.argmax(axis=1) == codes, P.max(axis=1), losses
+    return P, as_class_codes(y_true, P.shape[1], classes)

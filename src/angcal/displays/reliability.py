@@ -14,23 +14,15 @@ from angcal.displays.style import FAINT, STYLES, Display, PanelDisplay, histogra
 from angcal.metrics import (
     ReliabilityCurve,
     Strategy,
+    as_class_codes,
     as_vector,
     classwise_reliability,
     reliability_curve,
 )
+from angcal.metrics.scores import judged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# Artists carry these ids so that a second curve on the same axes finds what the first one drew.
-CURVE_ID = "angcal-reliability-curve"
-DIAGONAL_ID = "angcal-reliability-diagonal"
-AXIS_NAMES = {
-    False: ("Mean predicted probability", "Observed frequency"),
-    True: ("Mean probability of the likeliest class", "Share of rows where it is right"),
-}
-MOST_PANELS = 12
-"""Small diagrams that still can be read side by side."""
 
 
 def _probabilities(estimator: Any, X: Any) -> Any:
@@ -127,7 +119,10 @@ class ReliabilityDisplay(Display):
             The display, drawn.
         """
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight")
-        labels, p, of_likeliest = _one_column(y_true, y_prob, classes)
+        labels, p, of_likeliest = y_true, y_prob, False
+        if np.ndim(y_prob) == 2:
+            codes, P, names = _by_class(y_true, y_prob, classes)
+            labels, p, of_likeliest = *judged(P, codes), len(names) > 2
         curve = reliability_curve(
             labels,
             p,
@@ -196,7 +191,9 @@ class ReliabilityDisplay(Display):
         """
         ax = self._start(ax, (5.0, 6.3 if histogram else 5.0))
         _draw_frame(ax, self.of_likeliest)
-        earlier = sum(line.get_gid() == CURVE_ID for line in ax.lines)
+        # By its id a second curve on the same axes finds the first one.
+        gid = "angcal-reliability-curve"
+        earlier = sum(line.get_gid() == gid for line in ax.lines)
         color, marker, dash = STYLES[earlier % len(STYLES)]
         style = {"color": color, "marker": marker, "linestyle": dash, "markersize": 5.5}
         label = self.name if name is None else name
@@ -205,7 +202,7 @@ class ReliabilityDisplay(Display):
         (self.line_,) = ax.plot(
             curve.mean_predicted,
             curve.observed,
-            gid=CURVE_ID,
+            gid=gid,
             label="_curve" if label is None else label,
             **({"clip_on": False, "zorder": 3} | style | line_options),
         )
@@ -231,10 +228,13 @@ class ReliabilityDisplay(Display):
 
 def _draw_frame(ax: Axes, of_likeliest: bool) -> None:
     """The diagonal of a calibrated predictor, unless an earlier curve drew it."""
-    if any(line.get_gid() == DIAGONAL_ID for line in ax.lines):
+    gid = "angcal-reliability-diagonal"
+    if any(line.get_gid() == gid for line in ax.lines):
         return
-    ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=DIAGONAL_ID, label="calibrated", zorder=1)
-    across, up = AXIS_NAMES[of_likeliest]
+    ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=gid, label="calibrated", zorder=1)
+    across, up = "Mean predicted probability", "Observed frequency"
+    if of_likeliest:
+        across, up = "Mean probability of the likeliest class", "Share of rows where it is right"
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=across, ylabel=up)
     ax.set_aspect("equal", adjustable="box")
 
@@ -242,7 +242,7 @@ def _draw_frame(ax: Axes, of_likeliest: bool) -> None:
 def _by_class(
     y_true: ArrayLike, y_prob: ArrayLike, classes: Sequence[Any] | None
 ) -> tuple[Any, Floats, Any]:
-    """Labels, (n, K) probabilities and the label of each column, or what does not fit."""
+    """The column of each label, (n, K) probabilities and names of the columns; or what is wrong."""
     labels, P = np.asarray(y_true), np.asarray(y_prob, dtype=np.float64)
     if P.ndim != 2 or len(P) != len(labels):
         raise ValueError(
@@ -259,19 +259,7 @@ def _by_class(
     if unknown.size:
         known = f"classes={names.tolist()}" if len(names) <= 10 else f"the {len(names)} classes"
         raise ValueError(f"y_true holds {unknown[0]!r}, which is none of {known}.")
-    return labels, P, names
-
-
-def _one_column(
-    y_true: ArrayLike, y_prob: ArrayLike, classes: Sequence[Any] | None
-) -> tuple[Any, Any, bool]:
-    """(labels 0/1, their probabilities, whether these are of the likeliest of more classes)."""
-    if np.ndim(y_prob) != 2:
-        return y_true, y_prob, False
-    labels, P, names = _by_class(y_true, y_prob, classes)
-    if len(names) == 2:
-        return labels == names[1], P[:, 1], False
-    return names[P.argmax(axis=1)] == labels, P.max(axis=1), True
+    return as_class_codes(labels, len(names), names), P, names
 
 
 def outside_band(curve: ReliabilityCurve) -> float:
@@ -350,7 +338,7 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
         confidence: float = 0.95,
-        most: int = MOST_PANELS,
+        most: int = 12,
         ax: Axes | Iterable[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
@@ -379,15 +367,14 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         """
         if most < 1:
             raise ValueError(f"most={most!r} must be at least 1: it counts the classes drawn.")
-        labels, P, names = _by_class(y_true, y_prob, classes)
+        codes, P, names = _by_class(y_true, y_prob, classes)
         weight = None if sample_weight is None else as_vector(sample_weight, "sample_weight")
         curves = classwise_reliability(
-            labels,
+            codes,
             P,
             n_bins=n_bins,
             strategy=strategy,
             confidence=confidence,
-            classes=names,
             sample_weight=weight,
         )
         shown = worst_first(curves)[:most] if len(names) > most else range(len(names))

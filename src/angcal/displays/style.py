@@ -56,11 +56,34 @@ class PanelDisplay:
         shape: tuple[int, int],
         size: tuple[float, float],
     ) -> list[Any]:
-        """`count` axes out of rows × columns; the rest are switched off."""
-        made = _panels(type(self).__name__, ax, shape, size)
+        """`count` axes out of rows × columns; the rest are switched off.
+
+        One axes is emptied and divided; more than one are taken as they are, row after row; None
+        makes a new figure of this size in inches.
+        """
+        display, panels = type(self).__name__, shape[0] * shape[1]
+        if ax is None:
+            figure = _pyplot(display).figure(figsize=size, layout="constrained")
+            made = figure.subplots(*shape, squeeze=False).ravel()
+        elif hasattr(ax, "get_subplotspec"):
+            whole: Any = ax
+            if whole.get_subplotspec() is None:
+                raise ValueError(
+                    f"{display} divides ax into {panels} panels and needs one made by subplots; "
+                    "pass such an axes, or a sequence of axes, one per panel."
+                )
+            whole.set_axis_off()
+            made = whole.get_subplotspec().subgridspec(*shape).subplots(squeeze=False).ravel()
+        else:
+            made = np.ravel(np.asarray(ax, dtype=object))
+            if len(made) < panels:
+                raise ValueError(
+                    f"ax holds {len(made)} axes but {display} draws {panels} panels; pass one "
+                    "axes for each, or a single one to be divided."
+                )
         for empty in made[count:]:
             empty.set_axis_off()
-        self.axes_, self.figure_ = made[:count], made[0].figure
+        self.axes_, self.figure_ = list(made[:count]), made[0].figure
         return self.axes_
 
 
@@ -74,40 +97,6 @@ def _pyplot(display: str) -> ModuleType:
             "run: pip install 'angcal[plot]'"
         ) from error
     return plt
-
-
-def _panels(
-    display: str,
-    ax: Axes | Iterable[Axes] | None,
-    shape: tuple[int, int],
-    size: tuple[float, float],
-) -> list[Any]:
-    """Axes for rows × columns pictures.
-
-    One axes is emptied and divided; more than one are taken as they are, row after row; None makes
-    a new figure of this size in inches.
-    """
-    rows, columns = shape
-    if ax is None:
-        figure = _pyplot(display).figure(figsize=size, layout="constrained")
-        return list(figure.subplots(rows, columns, squeeze=False).ravel())
-    if hasattr(ax, "get_subplotspec"):
-        whole: Any = ax
-        place = whole.get_subplotspec()
-        if place is None:
-            raise ValueError(
-                f"{display} divides ax into {rows * columns} panels and needs one made by "
-                "subplots; pass such an axes, or a sequence of axes, one per panel."
-            )
-        whole.set_axis_off()
-        return list(place.subgridspec(rows, columns).subplots(squeeze=False).ravel())
-    given = list(np.ravel(np.asarray(ax, dtype=object)))
-    if len(given) < rows * columns:
-        raise ValueError(
-            f"ax holds {len(given)} axes but {display} draws {rows * columns} panels; pass one "
-            "axes for each, or a single one to be divided."
-        )
-    return given
 
 
 def histogram_below(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -42,8 +43,6 @@ from angcal.threads import side_pools_at_rest
 LARGEST_DISTANCE = 0.02
 # Of an intercept that nothing else holds: as if one of 10⁴/√N, far beyond any log-odds, were usual.
 WEAKEST_RIDGE = 1e-8
-# Rounding of single precision alone can keep a gradient somewhat above a small tol.
-LARGEST_EXCESS = 10.0
 
 
 def is_trained_elsewhere(model: Any) -> bool:
@@ -93,13 +92,6 @@ def routing_of(owner: Any, model: Any, own: Any) -> MetadataRouter:
     """Routing of a classifier around a base model: its own requests, and those of the model.
 
     Weights are part of the loss and always reach the base model, which need not ask for them.
-
-    Parameters
-    ----------
-    owner : the classifier
-    model : the base model
-    own : MetadataRequest
-        The classifier's own requests.
     """
     router = MetadataRouter(owner=owner.__class__.__name__).add_self_request(own)
     mapping = MethodMapping().add(caller="fit", callee="fit")
@@ -134,15 +126,6 @@ def _check_classes(trained: Any, classes: np.ndarray) -> None:
     )
 
 
-def _fit_clone(
-    model: Any, X: Any, y: Any, sample_weight: Floats | None, fit_params: dict[str, Any]
-) -> Any:
-    if _leaves_scipy_idle(model):
-        with side_pools_at_rest():
-            return _fit_weighted_clone(model, X, y, sample_weight, fit_params)
-    return _fit_weighted_clone(model, X, y, sample_weight, fit_params)
-
-
 def _leaves_scipy_idle(model: Any) -> bool:
     """Whether a fit asks nothing heavy of SciPy: L-BFGS, perhaps behind scalers and encoders.
 
@@ -155,32 +138,26 @@ def _leaves_scipy_idle(model: Any) -> bool:
     return isinstance(model, LogisticRegression) and model.solver == "lbfgs"
 
 
-def _fit_weighted_clone(
+def _fit_clone(
     model: Any, X: Any, y: Any, sample_weight: Floats | None, fit_params: dict[str, Any]
 ) -> Any:
-    if sample_weight is None:
-        return clone(model).fit(X, y, **fit_params)
-    if isinstance(model, Pipeline):
-        return _fit_pipeline(model, X, y, sample_weight, fit_params)
-    if isinstance(model, OneVsRestClassifier) and has_fit_parameter(
-        model.estimator, "sample_weight"
-    ):
-        return _fit_heads(model, X, y, sample_weight, fit_params)
-    if not has_fit_parameter(model, "sample_weight"):
-        raise TypeError(
-            f"sample_weight was given, but {type(model).__name__}.fit does not take one."
-        )
-    return clone(model).fit(X, y, sample_weight=sample_weight, **fit_params)
-
-
-def _fit_heads(
-    model: OneVsRestClassifier, X: Any, y: Any, sample_weight: Floats, fit_params: dict[str, Any]
-) -> OneVsRestClassifier:
-    """One-vs-rest heads, which get weights by metadata routing alone."""
-    fitted = clone(model)
-    with config_context(enable_metadata_routing=True):
-        fitted.estimator.set_fit_request(sample_weight=True)
-        return fitted.fit(X, y, sample_weight=sample_weight, **fit_params)
+    with side_pools_at_rest() if _leaves_scipy_idle(model) else nullcontext():
+        if sample_weight is None:
+            return clone(model).fit(X, y, **fit_params)
+        if isinstance(model, Pipeline):
+            return _fit_pipeline(model, X, y, sample_weight, fit_params)
+        heads = isinstance(model, OneVsRestClassifier)
+        if not has_fit_parameter(model.estimator if heads else model, "sample_weight"):
+            raise TypeError(
+                f"sample_weight was given, but {type(model).__name__}.fit does not take one."
+            )
+        fitted = clone(model)
+        if not heads:
+            return fitted.fit(X, y, sample_weight=sample_weight, **fit_params)
+        # One-vs-rest heads get weights by metadata routing alone.
+        with config_context(enable_metadata_routing=True):
+            fitted.estimator.set_fit_request(sample_weight=True)
+            return fitted.fit(X, y, sample_weight=sample_weight, **fit_params)
 
 
 def _fit_pipeline(
@@ -219,22 +196,15 @@ def _split_params(
 
 
 def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, Solution]:
-    """Ridge logistic regression where X is: (the fitted model, its rows, its solution).
-
-    Parameters
-    ----------
-    model : LogisticRegression
-        With its ridge penalty; others are refused.
-    training : Training
-        With a tensor X.
-    """
-    X, strength = training.X, ridge_strength(model)
-    rows = TensorRows(X, bool(model.fit_intercept))
+    """Ridge logistic regression where X is: (the fitted model, its rows, its solution)."""
+    strength = ridge_strength(model)
+    rows = TensorRows(training.X, bool(model.fit_intercept))
     loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
     problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]), loss)
     solution = problem.solve(tol=0.0, gradient_tol=model.tol)
     gradient = float(solution.gradient[0])
-    if gradient > LARGEST_EXCESS * model.tol:
+    # Rounding of single precision alone can keep a gradient somewhat above a small tol.
+    if gradient > 10.0 * model.tol:
         warn(
             f"The fit stopped at a gradient of {gradient:.1e}, above tol={model.tol:g}; "
             "raise tol, strengthen the penalty, or pass a tensor of type float64.",
@@ -289,20 +259,10 @@ def ridge_strength(model: Any) -> float:
 def read_base(
     model: Any, rows: Matrix, training: Training, *, method: str, polish: bool
 ) -> tuple[list[LinearFit], float]:
-    """The fits behind the base model, and how far they were from their optimum.
+    """The fits behind the base model, polished if asked, and how far they were from their optimum.
 
     One for two classes and for a joint fit of more, one for each class for one-vs-rest heads.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    rows : matrix
-        X as the linear model sees it.
-    training : Training
-    method : {"auto", "exact", "randomised"}
-        How leverages are computed.
-    polish : bool
-        Whether to finish the optimization.
+    ``rows`` are those that the linear model sees; ``method`` is that of the leverages.
     """
     _, linear = unwrap(model)
     fits = [
@@ -313,13 +273,13 @@ def read_base(
         _check_columns(fit)
         check_separable(fit)
     fits = _held(fits)
-    distance = distance_of(fits)
+    # Without weights the scores have no spread to measure by.
+    distances = [fit.distance_to_optimum for fit in fits if np.any(fit.coef)]
+    distance = float(max(distances, default=np.nan))
     if polish:
         fits = _held([polished(fit) for fit in fits])
-    else:
-        warn_unless_optimal(
-            distance, is_trained_elsewhere(model), can_polish=training.n_classes == 2
-        )
+    elif distance > LARGEST_DISTANCE:
+        warn_of_distance(distance, is_trained_elsewhere(model), training.n_classes == 2)
     return fits, distance
 
 
@@ -358,25 +318,14 @@ def _is_flat(fit: LinearFit) -> bool:
     return False
 
 
-def distance_of(fits: list[LinearFit]) -> float:
-    """The largest distance to an optimum; NaN where all weights are zero.
-
-    Without weights the scores have no spread to measure by.
-    """
-    distances = [fit.distance_to_optimum for fit in fits if np.any(fit.coef)]
-    return float(max(distances)) if distances else float("nan")
-
-
 def polished(fit: LinearFit) -> LinearFit:
     """The same problem at its optimum."""
     exact = minimize(replace(fit, hessian_method="exact"))
     return replace(exact, hessian_method=fit.hessian_method)
 
 
-def warn_unless_optimal(distance: float, elsewhere: bool, can_polish: bool = True) -> None:
-    """Warn where scores would still move by a good part of their spread."""
-    if not distance > LARGEST_DISTANCE:
-        return
+def warn_of_distance(distance: float, elsewhere: bool, can_polish: bool) -> None:
+    """Warn that scores would still move by a good part of their spread."""
     way_out = "lower the model's tolerance"
     if elsewhere:
         way_out = "pass the rows it was trained on and its own penalty"
@@ -394,13 +343,10 @@ def _check_columns(fit: LinearFit) -> None:
     """Name the constant columns that make an unpenalized fit singular."""
     if np.any(fit.penalty.curvature(fit.coef)) or fit.penalty.l1 > 0:
         return
-    X = fit.X
-    if isinstance(X, Rows):
+    if isinstance(fit.X, Rows):
         return  # not worth a pass: the error of the Hessian says the same
-    if sparse.issparse(X):
-        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-    else:
-        low, high = X.min(axis=0), X.max(axis=0)
+    bounds = (fit.X.min(axis=0), fit.X.max(axis=0))
+    low, high = (b.toarray().ravel() if sparse.issparse(b) else b for b in bounds)
     constant = np.flatnonzero(low == high)
     if len(constant) and fit.fit_intercept:
         raise ValueError(

@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
 from angcal._typing import Floats
 from angcal.estimators.base_model import (
-    distance_of,
+    LARGEST_DISTANCE,
     fit_base,
     is_trained_elsewhere,
     read_base,
     takes_raw_rows,
-    warn_unless_optimal,
+    warn_of_distance,
 )
 from angcal.estimators.training import Training
 from angcal.leverages import FarHessian
@@ -88,8 +88,11 @@ def fit_far(
     fitted.coef_, fitted.intercept_ = found.coef.T, found.intercepts
     fitted.n_iter_ = np.array([found.newton_steps])
     fit = _fit_of(solver, found, method)
-    distance = solver.left if solver.by_matrix else distance_of([fit])
-    warn_unless_optimal(distance, elsewhere=False, can_polish=False)
+    distance = solver.left
+    if not solver.by_matrix:
+        distance = fit.distance_to_optimum if np.any(fit.coef) else np.nan
+    if distance > LARGEST_DISTANCE:
+        warn_of_distance(distance, elsewhere=False, can_polish=False)
     return fitted, [fit], distance
 
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from angcal._typing import Floats
-from angcal.estimators.training import encode_binary
+from angcal.estimators.training import ARRAY_RULES, encode
 from angcal.losses import Loss
 from angcal.notices import warn
 from angcal.penalties import Penalty, Ridge
@@ -30,7 +30,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
     penalty : Penalty or None, default=None
         None is ``Ridge(1/N)``, scikit-learn's ``C=1``.
     fit_intercept : bool, default=True
-        The intercept is never penalised.
+        The intercept is never penalized.
     tol : float, default=1e-8
         Largest KKT residual, relative to that of w = 0.
     max_iter : int, default=1000
@@ -97,10 +97,8 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         MEstimator
             The fitted estimator.
         """
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        self.classes_, labels = encode_binary(y)
+        X, y = validate_data(self, X, y, **{**ARRAY_RULES, "ensure_min_samples": 2})
+        self.classes_, labels = encode(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = weights > 0
         if len(np.unique(labels[kept])) < 2:
@@ -157,7 +155,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
             Scores.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_data(self, X, reset=False, **ARRAY_RULES)
         return np.asarray(X @ self.coef_[0], dtype=np.float64) + self.intercept_[0]
 
     def predict(self, X: Any) -> np.ndarray:

@@ -8,37 +8,27 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.calibrate import Calibration, Options, calibrate
+from angcal.calibrate import Calibration, Options
+from angcal.estimators.angular_base import AngularBase
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.options import (
     check_options,
-    clone_sharing,
-    forget,
     is_for_many_classes,
-    open_like,
     refuse_options,
-    resolved_link,
-    resolved_softmax,
-    rows_like,
     warn_if_unlike,
 )
-from angcal.estimators.prediction import (
-    CalibratedPrediction,
-    LeaveOneOutMixin,
-    with_complement,
-)
+from angcal.estimators.prediction import of_each_class
 from angcal.estimators.training import (
     ARRAY_RULES,
     SMALLEST_SAMPLE,
@@ -48,8 +38,7 @@ from angcal.estimators.training import (
     warn_about_repeats,
 )
 from angcal.losses import Multinomial
-from angcal.multiclass import ClassCalibration, calibrate_classes, class_scores
-from angcal.multiclass.observable import asked_angles
+from angcal.multiclass import class_scores
 from angcal.notices import AngleWarning, PenaltyWarning, warn
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
@@ -72,14 +61,8 @@ from angcal.problem import LinearFit
 from angcal.solvers.newton_cg import Solution
 from angcal.threads import side_pools_at_rest
 
-# The chosen fit is finished at least to this: its scores are then far closer to the optimum than
-# its angle could notice.
-FINAL_TOLERANCE = 1e-4
 
-AVERAGES = (None, "penalties", "folds")
-
-
-class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
+class AngularLogisticRegressionCV(AngularBase):
     r"""Ĉ = argmin_C of the leave-one-out calibrated log-loss, and its calibrated probabilities.
 
     Ridge logistic regression, min_{w,b} C·Σ_i ω_i log(1 + exp(−ỹ_i u_i)) + ½‖w‖², multinomial for
@@ -94,7 +77,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         fit has about one degree of freedom to where it has nearly all it can have. Where the best
         of a sequence is its first or last, a `PenaltyWarning` says so.
     fit_intercept : bool, default=True
-        The intercept is never penalised.
+        The intercept is never penalized.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the fits, as in scikit-learn. Probabilities follow the labels' own
         frequencies all the same.
@@ -105,12 +88,12 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features.
     pool : (m, d) array, sparse matrix, dataframe, memory map or blocks of rows, default=None
-        Unlabelled rows from the same population.
+        Unlabeled rows from the same population.
     observables : {"auto", "exact", "randomised"}, default="auto"
-        Leverages from factorised Hessians, or from sampled rows; "auto" samples where that is
+        Leverages from factorized Hessians, or from sampled rows; "auto" samples where that is
         faster.
     scoring : {"log_loss", "brier_score"}, default="log_loss"
-        What C minimises, of the calibrated leave-one-out probabilities. Of equal ones the strongest
+        What C minimizes, of the calibrated leave-one-out probabilities. Of equal ones the strongest
         penalty is taken. Where leverages are sampled, a multiple of what that does to a loss,
         ``path_.sampling_error``, is added to it first. There is no one-standard-error rule: it
         cost held-out log-loss wherever it was tried.
@@ -196,25 +179,25 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         self.confidence = confidence
         self.average = average
 
-    def __sklearn_clone__(self) -> AngularLogisticRegressionCV:
-        """Clone that shares the pool and the covariance instead of copying them."""
-        return clone_sharing(self)
-
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
     ) -> AngularLogisticRegressionCV:
         """Fit all penalties, choose one, estimate its angle and link, build its curve.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe, memory map or blocks of rows
-            Training rows; see :meth:`AngularCalibratedClassifier.fit`.
+        X : (n, d) array, sparse matrix or dataframe
+            Training rows.
         y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
             Their weights.
         pool : (m, d) array, optional
             Overrides the constructor's pool.
+        groups : (n,) array or "copies", optional
+            Which rows belong together, as several of a patient, plate or document do: they are
+            left out together, so that probabilities hold for rows of new groups. "copies" takes
+            rows of X that are equal for a group.
 
         Returns
         -------
@@ -228,7 +211,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             )
         check_options(self)
         self._check_path_options()
-        many = is_for_many_classes(self.link)
+        pool, many = self._given_pool(pool), self._takes_many_classes()
         training = validated(
             self,
             X,
@@ -236,70 +219,66 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             sample_weight,
             raw_rows=False,
             many_classes=many,
+            groups=groups,
             far_intercept=bool(self.fit_intercept),
         )
         return self._fit_training(training, pool)
 
-    def _fit_training(self, training: Training, pool: Any) -> AngularLogisticRegressionCV:
+    def _fit_training(self, training: Training, pool: Any) -> Self:
         """All steps, from rows that have been checked."""
-        self.classes_, rows = training.classes, training.X
         refuse_options(self, training, None)
-        link, known = resolved_link(self.link)
-        opened = open_like(self, self.pool if pool is None else pool, rows, self._rows_like_X)
+        options = self._options(pool, training.X)
         if self.average == "folds":
-            check_folds(training.codes)
-        if self.average is not None and opened is not None:
-            opened.require_many_passes(f"average={self.average!r}")
-        options = Options(
-            link=link,
-            link_known=known,
-            angle=self.angle,
-            covariance=self.covariance,
-            pool=opened,
-            confidence=self.confidence,
-        )
+            _folds(training)
+        if self.average is not None and options.pool is not None:
+            options.pool.require_many_passes(f"average={self.average!r}")
         # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
-        small = min(rows.shape) <= plan.LARGEST_RESTING_SIDE
+        small = min(training.X.shape) <= plan.LARGEST_RESTING_SIDE
         with side_pools_at_rest() if small else nullcontext():
-            self._fit_path(rows, training, options)
+            self._fit_path(training, options)
             if self.average == "folds":
                 alike = clone(self).set_params(average=None)
-                codes, weights = training.codes, training.weights
-                self.average_ = fit_without_folds(alike, rows, codes, weights, opened)
-        warn_if_unlike(opened, rows)
-        forget(self, "passes_")
+                self.average_ = fit_without_folds(alike, training, options.pool)
+        warn_if_unlike(options.pool, training.X)
         if training.is_far:
-            self.passes_ = rows.passes
+            self.passes_ = training.X.passes
         return self
 
-    def _fit_path(self, X: Matrix, training: Training, options: Options) -> None:
+    def _fit_path(self, training: Training, options: Options) -> None:
         """All penalties, the choice among them, and the calibration of the chosen one."""
-        self.average_ = None
-        labels, weights = training.codes, training.weights
-        fit_weights = weights * compute_sample_weight(self.class_weight, training.y)
-        design = make_design(X, labels, fit_weights, bool(self.fit_intercept), training.n_classes)
+        X, is_sparse = training.X, sparse.issparse(training.X)
+        design = self._design(training)
         self.Cs_ = self._inverse_strengths(design)
+        # (A), (B) Fits under all penalties, and what each reveals.
         solution = design.solver(1.0 / self.Cs_).solve(self.tol)
-        all_observables = observe_path(design, 1.0 / self.Cs_, solution, self.observables)
-        curves = path_curves(design, solution, all_observables, weights)
-        errors = curves.sampling_error(self.scoring, all_observables)
-        is_sparse = sparse.issparse(X)
+        observed = observe_path(
+            design, 1.0 / self.Cs_, solution, self.observables, groups=training.groups_of(X)
+        )
+        curves = path_curves(design, solution, observed, training.weights)
+        errors = curves.sampling_error(self.scoring, observed)
         index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
         self.C_ = float(self.Cs_[index])
         self._warn_if_at_end(index)
-        fit = self._finish(X, design, solution.column(index), all_observables[index])
-        warn_about_repeats(X, labels, [self.observables_])
-        self._set_calibration(self._calibrated(fit, self.observables_, weights, options))
-        self.path_ = self._report(curves, all_observables, errors, index)
+        fit = self._finish(X, design, solution.column(index), observed[index])
+        warn_about_repeats(X, training.codes, [self.observables_])
+        # (C), (D) Angle, link and curve of the chosen one.
+        self._keep(self._calibrated([fit], [self.observables_], training, options))
+        self.path_ = self._report(curves, observed, errors, index)
         restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]
         self.coefs_paths_ = np.array([coef for coef, _ in restored])
         self.shares_ = (np.arange(len(self.Cs_)) == index).astype(np.float64)
+        self.average_ = None
         if self.average == "penalties":
-            doubt = curves.sampling_error("log_loss", all_observables)
+            doubt = curves.sampling_error("log_loss", observed)
             losses = with_doubt(curves.log_loss, doubt, is_sparse=is_sparse)
-            self.shares_ = penalty_shares(losses, len(labels))
+            self.shares_ = penalty_shares(losses, curves.independent_labels(index))
             intercepts = np.array([intercept for _, intercept in restored])
-            self.average_ = self._averaged(fit, intercepts, all_observables, weights, options)
+            self.average_ = self._averaged(fit, intercepts, observed, training, options)
+
+    def _design(self, training: Training) -> Design:
+        weights = training.weights * compute_sample_weight(self.class_weight, training.y)
+        intercept, K = bool(self.fit_intercept), training.n_classes
+        return make_design(training.X, training.codes, weights, intercept, K)
 
     def _warn_if_at_end(self, index: int) -> None:
         """Say so where the best of the given Cs is the first or the last.
@@ -315,85 +294,54 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
             PenaltyWarning,
         )
 
-    def _set_calibration(self, result: Calibration | ClassCalibration) -> None:
-        self.angle_, self.link_, self._left_out = result.angle, result.link, result.left_out
-        for name in ("scale_", "calibration_"):
-            forget(self, name)
-        if isinstance(result, Calibration):
-            self.curve_, self.scale_ = result.curve, result.scale
-        else:
-            self.curve_, self.calibration_ = result.map, result.choice
-
-    def _calibrated(
-        self, fit: LinearFit, observables: Observables, weights: Floats, options: Options
-    ) -> Calibration | ClassCalibration:
-        """Angle, link and map of one fit of any number of classes."""
-        if not isinstance(fit.loss, Multinomial):
-            return calibrate(fit, observables, weights, options)
-        codes = fit.labels.astype(np.intp)
-        given = (options.covariance, options.pool, options.confidence)
-        angles = asked_angles(options.angle, [fit], [observables], codes, weights, *given)
-        scores = class_scores([fit], [observables])
-        softmax = resolved_softmax(self.link, fit.loss.n_classes)
-        return calibrate_classes(scores, codes, weights, softmax, options.confidence, angles)
-
     def _averaged(
         self,
         chosen: LinearFit,
         intercepts: Floats,
         observables: list[Observables],
-        weights: Floats,
+        training: Training,
         options: Options,
     ) -> PenaltyAverage:
         """The models of all penalties that have a share, each calibrated as the chosen one is."""
         used = np.flatnonzero(self.shares_)
         curves = []
         for k in used.tolist():
-            coef, observed, intercept = self.coefs_paths_[k], observables[k], intercepts[k]
-            ridge = Ridge(float(1.0 / (self.Cs_[k] * chosen.total_weight)))
+            observed, intercept = observables[k], intercepts[k]
             fit = replace(
                 chosen,
-                coef=coef,
+                coef=self.coefs_paths_[k],
                 intercept=intercept,
-                penalty=ridge,
+                penalty=Ridge(float(1.0 / (self.Cs_[k] * chosen.total_weight))),
                 known_scores=observed.scores,
             )
             observed = replace(observed, linear_scores=observed.scores - intercept)
             with warnings.catch_warnings():
                 # The chosen penalty has said what there is to say.
                 warnings.simplefilter("ignore", AngleWarning)
-                result = self._calibrated(fit, observed, weights, options)
+                result = self._calibrated([fit], [observed], training, options)
             curves.append(result.curve if isinstance(result, Calibration) else result.map)
         return PenaltyAverage(self.shares_[used], self.coefs_paths_[used], intercepts[used], curves)
 
     def _probabilities(self, X: Any) -> Floats:
-        """(n, 2) probabilities, of the chosen fit or averaged."""
+        """(n, K) probabilities, of the chosen fit or averaged."""
         # By what was fitted: the parameter may have been set since.
-        average = getattr(self, "average_", None)
-        if average is None:
+        if self.average_ is None:
             return super()._probabilities(X)
         rows = validate_data(self, X, reset=False, **ARRAY_RULES)
-        found = average.predict(rows)
-        return with_complement(found) if found.ndim == 1 else found
+        return of_each_class(self.average_.predict(rows))
 
     def _why_not_on_device(self) -> str | None:
-        if getattr(self, "average_", None) is not None:
+        if self.average_ is not None:
             return f"with average={self.average!r} (pass average=None)"
         return super()._why_not_on_device()
 
-    def _rows_like_X(self, rows: Any, name: str) -> Matrix:
-        """Unlabelled rows, checked against X's columns."""
-        return rows_like(self, rows, name, lambda X: check_array(X, input_name=name, **ARRAY_RULES))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = is_for_many_classes(self.link)
-        return tags
+    def _takes_many_classes(self) -> bool:
+        return is_for_many_classes(self.link)
 
     def _check_path_options(self) -> None:
         if self.scoring not in SCORINGS:
             raise ValueError(f"scoring={self.scoring!r} must be one of {', '.join(SCORINGS)}.")
-        if self.average not in AVERAGES:
+        if self.average not in (None, "penalties", "folds"):
             raise ValueError(f"average={self.average!r} must be None, 'penalties' or 'folds'.")
         if not (isinstance(self.tol, Real) and 0.0 < self.tol < 1.0):
             raise ValueError(
@@ -421,30 +369,27 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
         self, X: Matrix, design: Design, start: Solution, observed: Observables
     ) -> LinearFit:
         """The chosen fit at its optimum, and its observables."""
-        strength = np.array([1.0 / self.C_])
-        solver = design.solver(strength)
-        solution = solver.continued(start, min(self.tol, FINAL_TOLERANCE))
+        solver = design.solver(np.array([1.0 / self.C_]))
+        # Its scores are then far closer to the optimum than its angle could notice.
+        solution = solver.continued(start, min(self.tol, 1e-4))
         self.distance_to_optimum_ = float(solver.distances(solution)[0])
         coef, intercept = design.restore(*solution.problem(0)[:2])
-        fit = LinearFit(
+        fit = replace(
+            design.fit_at(solution, 0, 1.0 / self.C_),
             X=X,
-            labels=design.labels,
-            weights=design.weights,
             coef=coef,
             intercept=intercept,
-            loss=design.loss,
-            penalty=Ridge(float(strength[0] / design.weights.sum())),
-            fit_intercept=design.fit_intercept,
+            known_scores=None,
             hessian_method=self.observables,
         )
         if self.distance_to_optimum_ > LARGEST_DISTANCE and coef.ndim == 1:
-            # Where products in single precision do not get there, factorisations do.
+            # Where products in single precision do not get there, factorizations do.
             fit = polished(fit)
             self.distance_to_optimum_ = fit.distance_to_optimum
-            self.observables_ = observe(fit)
+            self.observables_ = observe(fit, observed.groups)
         else:
             found = moved_to(observed, design, solution)
-            # Without the intercept for rows as given, not for centred ones.
+            # Without the intercept for rows as given, not for centered ones.
             self.observables_ = replace(found, linear_scores=found.scores - intercept)
         self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
         return fit
@@ -481,15 +426,7 @@ class AngularLogisticRegressionCV(LeaveOneOutMixin, CalibratedPrediction):
 def path_curves(
     design: Design, solution: Solution, observables: list[Observables], weights: Floats
 ) -> LooCurves | ClassCurves:
-    """What every penalty's fit loses on rows that it has not seen.
-
-    Parameters
-    ----------
-    design, solution, observables
-        The fits, and what they reveal.
-    weights : (n,) array
-        Case weights.
-    """
+    """What every penalty's fit loses on rows that it has not seen; weights are those of cases."""
     fits = [design.fit_at(solution, c, 0.0) for c in range(len(observables))]
     if isinstance(design.loss, Multinomial):
         pairs = zip(fits, observables, strict=True)
@@ -502,20 +439,13 @@ def path_curves(
         np.column_stack([found.loo_scores for found in observables]),
         design.labels,
         weights,
+        observables[0].groups,
     )
-
-
-FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class FoldAverage:
-    """Classifiers of which each was fitted without one fold.
-
-    Attributes
-    ----------
-    classifiers : list
-    """
+    """Classifiers of which each was fitted without one fold."""
 
     classifiers: list[Any]
 
@@ -527,7 +457,7 @@ class FoldAverage:
 def check_folds(labels: Floats) -> int:
     """The number of folds: five, or as many as the rarest class has rows; refuses too few rows."""
     smaller = int(np.bincount(labels.astype(int)).min())
-    folds = min(FOLDS, smaller)
+    folds = min(5, smaller)
     if folds < 2 or len(labels) - ceil(len(labels) / folds) < SMALLEST_SAMPLE:
         raise ValueError(
             f"average='folds' needs two rows of each class and {SMALLEST_SAMPLE} rows without any "
@@ -537,25 +467,30 @@ def check_folds(labels: Floats) -> int:
     return folds
 
 
-def fit_without_folds(
-    classifier: Any, X: Matrix, labels: Floats, weights: Floats, pool: Any
-) -> FoldAverage:
-    """A copy of the classifier for each of five folds, or as many as the smaller class has rows.
+def _folds(training: Training) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(kept, left out) rows of each fold; groups stay whole."""
+    codes, groups = training.codes, training.groups_of(training.X)
+    rows, count = np.zeros(len(codes)), check_folds(codes)
+    if groups is None:
+        return list(StratifiedKFold(count).split(rows, codes))
+    folds = list(StratifiedGroupKFold(min(count, groups.count)).split(rows, codes, groups.codes))
+    for kept, _ in folds:
+        if len(np.unique(codes[kept])) < training.n_classes:
+            raise ValueError(
+                "average='folds' leaves out whole groups, and without some of them a class has no "
+                "rows. Pass average=None or 'penalties'."
+            )
+    return folds
 
-    Parameters
-    ----------
-    classifier : AngularLogisticRegressionCV
-        Unfitted; it is cloned.
-    X, labels, weights
-        Checked rows, codes of their classes, and their weights.
-    pool : optional
-        As in ``fit``.
-    """
+
+def fit_without_folds(classifier: Any, training: Training, pool: Any) -> FoldAverage:
+    """A copy of the unfitted classifier for each of five folds, fitted without it."""
     fitted = []
-    for kept, _ in StratifiedKFold(check_folds(labels)).split(np.zeros(len(labels)), labels):
-        rows = _safe_indexing(X, kept)
+    for kept, _ in _folds(training):
+        part = training.part(kept)
         with warnings.catch_warnings():
             # The fit to all rows has said what there is to say.
             warnings.simplefilter("ignore")
-            fitted.append(clone(classifier).fit(rows, labels[kept], weights[kept], pool=pool))
+            copy = clone(classifier)
+            fitted.append(copy.fit(part.X, part.codes, part.weights, pool, part.groups))
     return FoldAverage(fitted)

@@ -23,12 +23,10 @@ from angcal.multiclass import ClassMap
 from angcal.multiclass.on_device import predict_on_device
 from angcal.sklearn_problems import unwrap
 
-# Arrays that grow with the training rows, and what is computed from them; predictions need none.
+# Arrays that grow with the training rows; predictions need none of them.
 OF_TRAINING = ("observables_", "_left_out")
-FROM_TRAINING = (*OF_TRAINING, "loo_proba_", "plain_loo_proba_")
-# Arguments that hold rows or a matrix of the data. A covariance estimator has neither yet.
-DATA_PARAMETERS = ("pool", "sign_holdout", "covariance")
-_LEFT_OUT_OF_STATES: ContextVar[tuple[str, ...]] = ContextVar("left out of states", default=())
+# Names that are left out of states, or None in them.
+_left_out_of_states: ContextVar[tuple[str, ...]] = ContextVar("left out of states", default=())
 
 
 @contextmanager
@@ -40,16 +38,13 @@ def states_for_files(keep_observables: bool) -> Iterator[None]:
     keep_observables : bool
         Whether ``observables_`` and leave-one-out probabilities are part of them all the same.
     """
-    names = DATA_PARAMETERS if keep_observables else DATA_PARAMETERS + OF_TRAINING
-    token = _LEFT_OUT_OF_STATES.set(names)
+    # Arguments that hold rows or a matrix of the data. A covariance estimator has neither yet.
+    names = ("pool", "sign_holdout", "covariance")
+    token = _left_out_of_states.set(names if keep_observables else names + OF_TRAINING)
     try:
         yield
     finally:
-        _LEFT_OUT_OF_STATES.reset(token)
-
-
-LEAST_LOG = -700.0
-"""Log-probability that stands for that of 0."""
+        _left_out_of_states.reset(token)
 
 
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
@@ -61,30 +56,29 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     """
 
     estimator_: Any
-    observables_: Any
-    angle_: Any
-    link_: Any
     curve_: Any
-    _left_out: Any
     coef_: Any
     intercept_: Any
     classes_: np.ndarray
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        for name in _LEFT_OUT_OF_STATES.get():
+        unsaved = set(state.pop("_unsaved_parameters", ()))
+        for name in _left_out_of_states.get():
             if name in OF_TRAINING and name in state:
                 del state[name]
                 state["_saved_without_training"] = True
-            elif name in state and not isinstance(state[name], BaseEstimator):
+            elif state.get(name) is not None and not isinstance(state[name], BaseEstimator):
                 state[name] = None
-        return state
+                unsaved.add(name)
+        return {**state, "_unsaved_parameters": sorted(unsaved)} if unsaved else state
 
     if not TYPE_CHECKING:  # To a type checker it would be every attribute.
 
         def __getattr__(self, name: str) -> Any:
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name in FROM_TRAINING and "_saved_without_training" in vars(self):
+            of_training = (*OF_TRAINING, "loo_proba_", "plain_loo_proba_")
+            if name in of_training and "_saved_without_training" in vars(self):
                 message = (
                     f"{name} was not saved with this model, so that its file does not grow with "
                     "the training rows; save it with angcal.persistence.save(model, path, "
@@ -105,9 +99,13 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._takes_many_classes()
         tags.input_tags.sparse = True
         return tags
+
+    def _takes_many_classes(self) -> bool:
+        """Whether three and more classes are welcome."""
+        raise NotImplementedError
 
     @lazy_on_dask
     def predict_proba(self, X: Any) -> Floats:
@@ -165,7 +163,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """
         logs = self.predict_log_proba(X)
         # Isotonic curves may give 0; a score has to be a number.
-        logs = namespace_of(logs).clip(logs, LEAST_LOG, 0.0)
+        logs = namespace_of(logs).clip(logs, -700.0, 0.0)
         return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
     @lazy_on_dask
@@ -183,30 +181,23 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             Entries of ``classes_``.
         """
         p = self.predict_proba(X)
-        if len(self.classes_) > 2:
-            place = namespace_of(p).argmax(p, axis=1)
-            return self.classes_[np.asarray(on_host(place), dtype=np.intp)]
-        likely = p[:, 1] > 0.5
-        if not on_device(X):
-            return self.classes_[likely.astype(int)]
-        if self.classes_.dtype.kind not in "iufb":
-            return self.classes_[on_host(likely).astype(int)]
-        xp = namespace_of(likely)
-        both = xp.asarray(self.classes_, device=likely.device)
-        return xp.where(likely, both[1], both[0])
+        xp, many = namespace_of(p), len(self.classes_) > 2
+        place = xp.argmax(p, axis=1) if many else p[:, 1] > 0.5
+        if many or not on_device(X) or self.classes_.dtype.kind not in "iufb":
+            return self.classes_[on_host(place).astype(np.intp)]
+        both = xp.asarray(self.classes_, device=place.device)
+        return xp.where(place, both[1], both[0])
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, K) probabilities of rows on the host."""
-        found = self.curve_.predict(self._scores(X))
-        return with_complement(found) if found.ndim == 1 else found
+        return of_each_class(self.curve_.predict(self._scores(X)))
 
     def _scores(self, X: Any) -> Floats:
         """u = xᵀŵ + b̂ of new rows, (n,) or (n, K), in double precision whatever theirs is."""
         rows = self._unread_rows(X)
         coef = self.coef_[0] if len(self.coef_) == 1 else self.coef_.T
         with np.errstate(invalid="ignore", over="ignore"):
-            intercept = self.intercept_[0] if coef.ndim == 1 else self.intercept_
-            scores = product(rows, coef) + intercept
+            scores = product(rows, coef) + self.intercept_
             # A weight that is not 0 hands NaN and infinity on to the score, so that a finite
             # score vouches for its row and X need not be read twice.
             if not (coef.all() and np.isfinite(scores).all()):
@@ -216,12 +207,16 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     def _unread_rows(self, X: Any) -> Matrix:
         """New rows as the linear model sees them, checked but for NaN and infinity."""
         rules = {**ARRAY_RULES, "ensure_all_finite": False}
-        model = getattr(self, "estimator_", None)
-        if not takes_raw_rows(model):
+        if not takes_raw_rows(getattr(self, "estimator_", None)):
             return validate_data(self, X, reset=False, **rules)
         validate_data(self, X, reset=False, skip_check_array=True)
-        transformer, _ = unwrap(model)
-        return check_array(X if transformer is None else transformer.transform(X), **rules)
+        return self._transformed(X, **rules)
+
+    def _transformed(self, X: Any, **rules: Any) -> Matrix:
+        """Rows as the linear model sees them: through the pipeline's transformers, and checked."""
+        transformer, _ = unwrap(getattr(self, "estimator_", None))
+        rows = X if transformer is None else transformer.transform(X)
+        return check_array(rows, **{**ARRAY_RULES, **rules})
 
     def _on_device(self, X: Any) -> Any:
         """As `predict_proba`, a tensor where X is one."""
@@ -231,11 +226,11 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} {reason} does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
+        weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
+        scores = X @ weights.T + intercept
         if len(self.classes_) > 2:
-            weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
-            return predict_on_device(self.curve_, X @ weights.T + intercept)
-        coef = placed_like(on_host(self.coef_), X)[0, :]
-        positive = on_device_curve(self.curve_, X @ coef + float(on_host(self.intercept_)[0]))
+            return predict_on_device(self.curve_, scores)
+        positive = on_device_curve(self.curve_, scores[:, 0])
         return namespace_of(X).stack([1.0 - positive, positive], axis=1)
 
     def _why_not_on_device(self) -> str | None:
@@ -246,33 +241,13 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         return None
 
 
-class LeaveOneOutMixin:
-    """Probabilities of the training rows that their own labels have not touched."""
-
-    _left_out: Any
-
-    @property
-    def loo_proba_(self) -> Floats:
-        """(n, K) calibrated probabilities of the training rows, each without its own label.
-
-        Leave-one-out in full: neither the score of a row nor the curve has seen its label. From
-        the one fit, by influence; computed when asked for.
-        """
-        check_is_fitted(self, "curve_")
-        return self._left_out.probabilities()
-
-    @property
-    def plain_loo_proba_(self) -> Floats:
-        """(n, K) probabilities that the base model itself has for rows it has not seen."""
-        check_is_fitted(self, "curve_")
-        return self._left_out.plain()
-
-
-def with_complement(positive: Floats) -> Floats:
-    """(n, 2): P(y = classes_[0]) and P(y = classes_[1])."""
-    both = np.empty((positive.size, 2))
-    np.subtract(1.0, positive, out=both[:, 0])
-    both[:, 1] = positive
+def of_each_class(found: Floats) -> Floats:
+    """(n, K) probabilities, of which two classes have the second only."""
+    if found.ndim == 2:
+        return found
+    both = np.empty((found.size, 2))
+    np.subtract(1.0, found, out=both[:, 0])
+    both[:, 1] = found
     return both
 
 

@@ -6,33 +6,21 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.utils import check_array
 
-from angcal._typing import Floats, Matrix
+from angcal._typing import Floats
 from angcal.baselines import calibrator_for
-from angcal.baselines.several import check_method
-from angcal.estimators.base_model import (
-    fit_base,
-    fit_params_for,
-    is_trained_elsewhere,
-    read_base,
-    routing_of,
-    takes_many_classes,
-    takes_raw_rows,
-)
-from angcal.estimators.far import far_intercept, fit_far
-from angcal.estimators.options import check_observables, forget
-from angcal.estimators.prediction import CalibratedPrediction
-from angcal.estimators.training import ARRAY_RULES, Training, validated, warn_about_repeats
+from angcal.baselines.adapters import check_method
+from angcal.estimators.around_model import AroundModel
+from angcal.estimators.base_model import fit_base, is_trained_elsewhere
+from angcal.estimators.options import check_observables
+from angcal.estimators.training import Training
 from angcal.multiclass import class_scores
-from angcal.observables import observe
 from angcal.sklearn_problems import is_joint, joint_point, point_of, unwrap
 
 
-class ScoreCalibratedClassifier(CalibratedPrediction):
+class ScoreCalibratedClassifier(AroundModel):
     r"""P(y=1|x) = m(ŵᵀx) with m fitted on scores whose labels the fit has not seen.
 
     The honest alternatives to the angular predictor, with the same interface. With
@@ -100,18 +88,22 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any
     ) -> ScoreCalibratedClassifier:
         """Fit the base model and the map from its scores to probabilities.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe, memory map or blocks of rows
+        X : (n, d) array, sparse matrix or dataframe
             Training rows.
         y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
             Their weights.
+        groups : (n,) array or "copies", optional
+            Which rows belong together, as several of a patient, plate or document do: they are
+            left out together, so that probabilities hold for rows of new groups. "copies" takes
+            rows of X that are equal for a group.
         **fit_params : dict
             Further arguments of the base model's ``fit``; those of a Pipeline's steps are named
             ``step__argument``. With metadata routing the base model has to request them.
@@ -121,56 +113,24 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         ScoreCalibratedClassifier
             The fitted estimator.
         """
-        model = self._model()
         self._check_options()
-        training = validated(
-            self,
-            X,
-            y,
-            sample_weight,
-            raw_rows=takes_raw_rows(model),
-            many_classes=takes_many_classes(model),
-            fit_params=fit_params_for(self, fit_params),
-            far_intercept=far_intercept(model) if self.scores == "loo" else None,
-        )
+        training = self._training(X, y, sample_weight, fit_params, groups)
         if self.polish and training.n_classes > 2:
             raise ValueError(
                 f"polish=True is for two classes, and y has {training.n_classes}; lower the "
                 "model's tol instead."
             )
-        self.classes_ = training.classes
         if self.scores == "holdout":
             return self._fit_on_holdout(training)
         return self._fit_on_left_out(training)
 
     def _fit_on_left_out(self, training: Training) -> ScoreCalibratedClassifier:
         """One fit of all rows, and the map fitted on its leave-one-out scores."""
-        if training.is_far:
-            rows = training.X
-            self.estimator_, fits, self.distance_to_optimum_ = fit_far(
-                self._model(), training, self.observables
-            )
-        else:
-            self.estimator_ = fit_base(self._model(), training)
-            rows = self._rows(training.X)
-            fits, self.distance_to_optimum_ = read_base(
-                self.estimator_, rows, training, method=self.observables, polish=self.polish
-            )
-        observed = [observe(fit) for fit in fits]
-        self.observables_ = observed[0] if len(observed) == 1 else observed
-        warn_about_repeats(rows, training.codes, observed)
+        _, fits, observed = self._fit_model(training)
         if training.n_classes == 2:
-            (fit,) = fits
-            self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
-            return self._fit_map(self.observables_.calibration_scores, training)
-        found = class_scores(fits, observed)
-        self.coef_, self.intercept_ = found.coef, found.intercept
-        scores = found.honest
-        if len(fits) == 1:
-            # A softmax sees differences. The mean of fitted scores is zero, that of scores left out
-            # is not: it would tell a matrix the label.
-            scores = scores - scores.mean(axis=1, keepdims=True)
-        return self._fit_map(scores, training)
+            return self._fit_map(observed[0].calibration_scores, training)
+        # Those of a joint fit are about their mean, which would tell a matrix the label.
+        return self._fit_map(class_scores(fits, observed).honest, training)
 
     def _fit_map(self, scores: Floats, training: Training) -> ScoreCalibratedClassifier:
         # Heads that were fitted one-vs-rest have scores that are to be read one by one.
@@ -191,32 +151,6 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
             )
         check_observables(self.observables)
 
-    def _model(self) -> Any:
-        return LogisticRegression() if self.estimator is None else self.estimator
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = takes_many_classes(self._model())
-        return tags
-
-    def get_metadata_routing(self) -> Any:
-        """What ``fit`` is handed on to: this classifier itself, and its base model.
-
-        Returns
-        -------
-        MetadataRouter
-            As scikit-learn's metadata routing asks for it.
-        """
-        return routing_of(self, self._model(), super().get_metadata_routing())
-
-    def _rows(self, X: Any) -> Matrix:
-        """Training rows as the linear model sees them."""
-        transformer, _ = unwrap(self.estimator_)
-        if transformer is None and not takes_raw_rows(self._model()):
-            return X
-        rows = X if transformer is None else transformer.transform(X)
-        return check_array(rows, input_name="X", **ARRAY_RULES)
-
     def _fit_on_holdout(self, training: Training) -> ScoreCalibratedClassifier:
         """A fit of part of the rows, and the map fitted on the others."""
         model, n = self._model(), len(training.codes)
@@ -226,20 +160,19 @@ class ScoreCalibratedClassifier(CalibratedPrediction):
         else:
             train, held = self._split(training)
         self.estimator_ = fit_base(model, training.part(train))
-        for name in ("observables_", "distance_to_optimum_"):
-            forget(self, name)
         part = training.part(held)
         # Weights as they are: a holdout asks nothing of the objective.
-        rows = self._rows(part.X)
+        rows = self._training_rows(part.X)
         linear, K = unwrap(self.estimator_)[1], training.n_classes
         self.coef_, self.intercept_ = _weights_of(linear, rows.shape[1], K)
         coef = self.coef_[0] if K == 2 else self.coef_.T
-        intercept = self.intercept_[0] if K == 2 else self.intercept_
-        return self._fit_map(np.asarray(rows @ coef) + intercept, part)
+        return self._fit_map(np.asarray(rows @ coef) + self.intercept_, part)
 
     def _split(self, training: Training) -> tuple[Any, Any]:
         """Row numbers of the training and of the held-out part, both with every class."""
         codes, K = training.codes, training.n_classes
+        if training.groups is not None:
+            raise ValueError("groups are for scores='loo'; a holdout of whole groups is not made.")
         counts = np.bincount(codes.astype(np.intp))
         cause = None
         try:

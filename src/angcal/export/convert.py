@@ -20,7 +20,6 @@ from angcal.export.nodes import ExportError, Nodes
 from angcal.sklearn_problems import unwrap
 
 CLASSIFIERS = (AngularCalibratedClassifier, AngularLogisticRegressionCV, ScoreCalibratedClassifier)
-INPUT, EXACT_INPUT = "X", "X_double"
 
 
 def to_onnx(
@@ -79,9 +78,7 @@ def to_onnx(
         return convert(initial_types=initial_types)
     from skl2onnx.common.data_types import DoubleTensorType
 
-    name = INPUT if dtype == "float64" else EXACT_INPUT
-    types = [(name, DoubleTensorType([None, _column_count(X)]))]
-    exact = convert(initial_types=types)
+    exact = convert(initial_types=[("X", DoubleTensorType([None, _column_count(X)]))])
     return exact if dtype == "float64" else _in_single_precision(exact)
 
 
@@ -107,25 +104,22 @@ def _in_single_precision(model: Any) -> Any:
     """Casts around the graph: float32 in and out, doubles in between."""
     from onnx import TensorProto, helper
 
-    graph = model.graph
-    # The scale of a double's rounding is nothing to a float32; the cast itself is exact.
-    graph.node.insert(0, helper.make_node("Cast", [INPUT], [EXACT_INPUT], to=TensorProto.DOUBLE))
-    _retype(graph.input[0], INPUT, TensorProto.FLOAT)
-    for output in graph.output:
-        if output.type.tensor_type.elem_type != TensorProto.DOUBLE:
-            continue
-        exact = f"{output.name}_double"
-        for node in graph.node:
-            node.output[:] = [exact if name == output.name else name for name in node.output]
-            node.input[:] = [exact if name == output.name else name for name in node.input]
-        graph.node.append(helper.make_node("Cast", [exact], [output.name], to=TensorProto.FLOAT))
-        _retype(output, output.name, TensorProto.FLOAT)
+    graph, single, double = model.graph, TensorProto.FLOAT, TensorProto.DOUBLE
+    outer = [*graph.input, *(v for v in graph.output if v.type.tensor_type.elem_type == double)]
+    renamed = {value.name: f"{value.name}_double" for value in outer}
+    for node in graph.node:
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    for value in outer:
+        value.type.tensor_type.elem_type = single
+        if value in graph.input:
+            # The scale of a double's rounding is nothing to a float32; the cast itself is exact.
+            cast = helper.make_node("Cast", [value.name], [renamed[value.name]], to=double)
+            graph.node.insert(0, cast)
+        else:
+            cast = helper.make_node("Cast", [renamed[value.name]], [value.name], to=single)
+            graph.node.append(cast)
     return model
-
-
-def _retype(value: Any, name: str, kind: int) -> None:
-    value.name = name
-    value.type.tensor_type.elem_type = kind
 
 
 # -- for skl2onnx -----------------------------------------------------------------------------

@@ -45,13 +45,10 @@ from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, Tabulate
 from angcal.estimators.penalty_cv import FoldAverage
 from angcal.export.nodes import ExportError, Nodes
 from angcal.links import Link, Logit, Probit
-from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
-from angcal.multiclass import ClassMap, SeveralPredictor
+from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
+from angcal.multiclass import ClassMap, MulticlassPredictor
 from angcal.penalty_path import PenaltyAverage
 
-# Each probit is a column of the graph; a thousand of smaller weights do not show in single
-# precision.
-SMALLEST_WEIGHT = 1e-11
 # Keeps 0/0 away where a class is impossible at a node.
 TINY = 1e-300
 
@@ -59,15 +56,7 @@ Writer = Callable[[Nodes, str, Any], str]
 
 
 def write_model(nodes: Nodes, rows: str, model: Any) -> str:
-    """Probabilities of a fitted classifier, (n, 1) or (n, K), from rows of doubles.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    rows : str
-        Name of the rows as the linear model sees them.
-    model : fitted classifier
-    """
+    """Probabilities of a fitted classifier, (n, 1) or (n, K), from rows of doubles."""
     average = getattr(model, "average_", None)
     if average is None:
         return _write_linear(nodes, rows, model.coef_, model.intercept_, model.curve_)
@@ -138,7 +127,8 @@ def _probits(curve: TabulatedCurve) -> tuple[Any, Any, Any]:
         slopes.append(link.scale * part.cosine / curve.scale.norm / widened)
         offsets.append(link.offset / widened)
     found = np.array([np.concatenate(each) for each in (weights, slopes, offsets)])
-    return tuple(found[:, found[0] > SMALLEST_WEIGHT])
+    # Each is a column of the graph; a thousand of smaller weights do not show in single precision.
+    return tuple(found[:, found[0] > 1e-11])
 
 
 def _angular(nodes: Nodes, scores: str, curve: TabulatedCurve) -> str:
@@ -240,7 +230,7 @@ def _class_map(nodes: Nodes, scores: str, curve: ClassMap) -> str:
     return nodes.plus(mixed, curve.floor)
 
 
-def _shares(nodes: Nodes, logits: str, link: SeveralLink) -> str:
+def _shares(nodes: Nodes, logits: str, link: MulticlassLink) -> str:
     """g of the last axis, without the link's offset."""
     if isinstance(link, OneVsRest):
         logits = _log_sigmoid(nodes, logits)
@@ -251,12 +241,12 @@ def _shares(nodes: Nodes, logits: str, link: SeveralLink) -> str:
     return nodes.add("Softmax", logits, axis=-1)
 
 
-def _several(nodes: Nodes, scores: str, curve: SeveralPredictor) -> str:
+def _multiclass(nodes: Nodes, scores: str, curve: MulticlassPredictor) -> str:
     """Σ_r w_r softmax(m + ν_r) = a∘((w/(a·bᵀ))·b), a ∝ exp(m), b = exp(ν), for each component."""
     if not isinstance(curve.link, Softmax):
         raise ExportError(
-            f"A SeveralPredictor with a {type(curve.link).__name__} link has no ONNX form; use a "
-            "Softmax."
+            f"A MulticlassPredictor with a {type(curve.link).__name__} link has no ONNX form; "
+            "use a Softmax."
         )
     centered = nodes.plus(scores, -curve.center)
     means = nodes.plus(nodes.into(centered, curve.slopes.T), curve.offset)
@@ -335,7 +325,7 @@ CURVES: dict[type, Writer] = {
     AveragedCurve: _angular,
     ConstantCurve: _constant,
     ClassMap: _class_map,
-    SeveralPredictor: _several,
+    MulticlassPredictor: _multiclass,
     PlattScaling: _platt,
     TemperatureScaling: _temperature,
     IsotonicCalibration: _isotonic,

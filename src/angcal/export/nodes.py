@@ -13,13 +13,7 @@ class ExportError(ValueError):
 
 
 class Nodes:
-    """Adds constants and operations to skl2onnx's container, and names their results.
-
-    Parameters
-    ----------
-    scope, container
-        As skl2onnx hands them to a converter.
-    """
+    """Adds constants and operations to skl2onnx's container, and names their results."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         from onnx import TensorProto
@@ -29,13 +23,7 @@ class Nodes:
         self.integer, self._text = TensorProto.INT64, TensorProto.STRING
 
     def constant(self, values: ArrayLike) -> str:
-        """The name of an array of doubles, integers or strings.
-
-        Parameters
-        ----------
-        values : array-like
-            Its entries.
-        """
+        """The name of an array of doubles, integers or strings."""
         from onnx import numpy_helper
 
         array = np.asarray(values)
@@ -53,19 +41,7 @@ class Nodes:
         return name
 
     def add(self, operation: str, *inputs: str, result: str = "", **attributes: Any) -> str:
-        """The name of what one operation gives: ``result``, or a new one.
-
-        Parameters
-        ----------
-        operation : str
-            Name of an ONNX operator.
-        *inputs : str
-            Names of what it takes.
-        result : str, optional
-            Name of what it gives.
-        **attributes
-            Of the operator.
-        """
+        """The name of what an ONNX operator gives from named inputs: ``result``, or a new one."""
         name = result or self._scope.get_unique_variable_name(operation.lower())
         self._container.add_node(
             operation,

@@ -47,12 +47,7 @@ class HessianOrFallback:
     @property
     def remark(self) -> str:
         """What a reader should know of how the leverages were computed."""
-        if self._exact is not None or not self._sampled.is_surveyed:
-            return self._why_exact
-        reached = self._sampled.relative_error
-        if reached <= self._sampled.tolerance:
-            return ""
-        return f"sampled rows leave the leverages a common error of {reached:.1%}"
+        return self._sampled.remark if self._exact is None else self._why_exact
 
     @property
     def side(self) -> str:
@@ -108,10 +103,11 @@ def factorize(
         N·q₀; zero for a free intercept.
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
-    method : {"exact", "randomised", "auto"}, default="exact"
-        "randomised" needs products with X only (:mod:`angcal.leverages.sampled`) and a penalty on
-        every column; "auto" takes it where it is possible and the smaller side of X is large, and
-        factorizes a small well-conditioned matrix in single precision.
+    method : {"exact", "primal", "randomised", "auto"}, default="exact"
+        "primal" is exact on the side of the columns. "randomised" needs products with X only
+        (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it where it
+        is possible and the smaller side of X is large, and factorizes a small well-conditioned
+        matrix in single precision.
     """
     d = X.shape[1]
     columns = np.arange(d) if active is None else np.flatnonzero(active)
@@ -127,9 +123,9 @@ def factorize(
             return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        return factorize_exactly(*common, single=method == "auto")
+        return factorize_exactly(*common, single=method == "auto", primal=method == "primal")
 
-    if method == "exact":
+    if method in ("exact", "primal"):
         return exact()
     reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:

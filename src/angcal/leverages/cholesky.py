@@ -23,13 +23,6 @@ from angcal._typing import Floats
 
 LARGEST_NUMPY_SIDE = 1000
 LEAF = 48
-# A pivot that lost 14 digits of its own diagonal entry is rounding noise, not information. In
-# single precision a matrix is refused much earlier: its inverse shall have three good digits.
-SMALLEST_PIVOT, SMALLEST_SINGLE_PIVOT = 1e-7, 3e-2
-# The same for every other direction; looked at where a pivot is small enough to raise a doubt.
-SMALLEST_EIGENVALUE, DOUBTFUL_PIVOT = 1e-14, 1e-2
-INVERSE_STEPS = 3
-PARTS = 6
 
 
 class SingularHessianError(ValueError):
@@ -87,7 +80,9 @@ def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64)
 
 def cholesky(matrix: Floats, meaning: str) -> Triangle:
     """M = LLᵀ, or a SingularHessianError that says which matrix failed; M may be overwritten."""
-    smallest = SMALLEST_PIVOT if matrix.dtype == np.float64 else SMALLEST_SINGLE_PIVOT
+    # A pivot that lost 14 digits of its own diagonal entry is rounding noise, not information. In
+    # single precision a matrix is refused much earlier: its inverse shall have three good digits.
+    smallest = 1e-7 if matrix.dtype == np.float64 else 3e-2
     norms = np.sqrt(np.diag(matrix))
     try:
         triangle: Triangle | None = _factorise(matrix)
@@ -106,9 +101,10 @@ def _is_noise(triangle: Triangle, norms: Floats, smallest: float) -> bool:
     pivots = triangle.pivots
     if not np.all(np.isfinite(pivots)) or np.any(pivots < smallest * norms):
         return True
-    if pivots.dtype != np.float64 or np.all(pivots >= DOUBTFUL_PIVOT * norms):
+    # The same for every other direction; looked at where a pivot raises a doubt.
+    if pivots.dtype != np.float64 or np.all(pivots >= 1e-2 * norms):
         return False
-    return _smallest_eigenvalue(triangle, norms) < SMALLEST_EIGENVALUE
+    return _smallest_eigenvalue(triangle, norms) < 1e-14
 
 
 def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
@@ -119,7 +115,7 @@ def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
     million times.
     """
     x = np.random.default_rng(0).normal(size=len(norms))
-    for _ in range(INVERSE_STEPS):
+    for _ in range(3):
         x = norms * triangle.solve(norms * (x / np.linalg.norm(x)))
     return 1.0 / float(np.linalg.norm(x))
 
@@ -150,5 +146,5 @@ def _by_halves(matrix: Floats) -> tuple[Floats, Floats]:
 
 def row_parts(side: int) -> Iterator[tuple[int, int]]:
     """A few blocks of rows: products with a triangle, block by block, skip most of its zeros."""
-    step = max(LEAF, -(-side // PARTS))
+    step = max(LEAF, -(-side // 6))
     return ((low, min(low + step, side)) for low in range(0, side, step))

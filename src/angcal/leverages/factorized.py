@@ -28,6 +28,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import on_host
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     SingularHessianError,
@@ -36,9 +37,6 @@ from angcal.leverages.cholesky import (
     sum_of_squares,
 )
 from angcal.rows import Rows, as_rows
-
-# Below this share of the largest D_i, (1 − (B⁻¹)_ii)/D_i cancels and h_i is computed directly.
-SMALL_CURVATURE = 1e-5
 
 
 def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats:
@@ -92,6 +90,10 @@ class PenalizedHessian:
         """h_i of every row."""
         return self.engine.leverages()
 
+    def lines(self, rows: np.ndarray) -> Floats:
+        """W with WWᵀ = X̃_SĤX̃_Sᵀ for the rows S; primal only."""
+        return self.engine.lines(rows)
+
     def smooth(self, V: Floats) -> Floats:
         """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
         return self.engine.smooth(V)
@@ -103,8 +105,7 @@ class PenalizedHessian:
         rows, where the probes' noise cancels; the seed is fixed so that a fit is a function of its
         data.
         """
-        shape = (len(leverages), plan.COUPLING_PROBES)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=shape)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(leverages), 32))
         images = self.smooth(signs / remaining[:, None])
         rows = np.mean(images**2, axis=1) - (leverages / remaining) ** 2
         return np.maximum(rows, 0.0) / remaining**2
@@ -119,15 +120,16 @@ def factorize_exactly(
     columns: np.ndarray,
     d: int,
     single: bool = False,
+    primal: bool = False,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` asks for single precision, which is followed on the primal side and where the matrix
-    is well enough conditioned for it.
+    is well enough conditioned for it; ``primal`` for that side.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
-    if isinstance(X, Rows):
+    if isinstance(X, Rows) or primal:
         return PenalizedHessian("primal", _Primal(*common))
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
@@ -236,6 +238,9 @@ class _Primal:
                 h[rows] += np.einsum("ij,ij->i", half, half)
         return h
 
+    def lines(self, rows: np.ndarray) -> Floats:
+        return (on_host(self._rows.lines(rows)) * self._scale) @ self._triangle.inverse.T
+
     def smooth(self, V: Floats) -> Floats:
         V = V.astype(self._scale.dtype, copy=False)
         inner = self._solve(self._rows.backward(V))
@@ -317,7 +322,8 @@ class _Dual:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
         inverse = self._triangle.inverse
         diagonal_of_inverse = np.einsum("ij,ij->j", inverse, inverse)
-        small = self._D <= SMALL_CURVATURE * max(self._D.max(), np.finfo(float).tiny)
+        # There (1 − (B⁻¹)_ii)/D_i cancels.
+        small = self._D <= 1e-5 * max(self._D.max(), np.finfo(float).tiny)
         h = (1.0 - diagonal_of_inverse) / np.where(small, 1.0, self._D)
         if small.any():
             rows = np.flatnonzero(small)

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
 from angcal.leverages.steps import remaining_curvature
@@ -23,6 +22,7 @@ from angcal.rows import FarRows, dense_parts
 
 # Rows whose signs are drawn, and whose images under all probes are held, at a time.
 SIGN_ROWS, PROBED_ROWS = 100_000, 4096
+PROBES = 32  # as many as for rows in memory
 
 
 class FarHessian:
@@ -120,7 +120,7 @@ def _packed_signs(n: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     parts = []
     for start in range(0, n, SIGN_ROWS):
-        shape = (min(SIGN_ROWS, n - start), plan.COUPLING_PROBES)
+        shape = (min(SIGN_ROWS, n - start), PROBES)
         parts.append(np.packbits(rng.choice([-1.0, 1.0], size=shape) > 0, axis=1))
     return np.concatenate(parts)
 
@@ -149,7 +149,7 @@ def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
 def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None) -> Any:
     """h of a block, (rows, m); with signs also X̃_bᵀ(z/r), (d + 1, m, probes)."""
     m, width, d = len(roots), roots.shape[1], X.shape[1]
-    h, back = np.zeros((X.shape[0], m)), np.zeros((width, m, plan.COUPLING_PROBES))
+    h, back = np.zeros((X.shape[0], m)), np.zeros((width, m, PROBES))
     for part, x in dense_parts(X):
         for c, W in enumerate(roots):
             for low, high in row_parts(width):

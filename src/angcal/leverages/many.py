@@ -10,7 +10,7 @@ The problems are the penalties of a path, the classes of a fit, or both.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Leverages:
     step_error : float or (m,) array
         Standard error of the common γ as a share of it; 0 where the leverages are exact.
     remark : str
-        What a reader should know of how they were computed.
+        What a reader should know of how they were computed; of m problems the worst one's.
     """
 
     values: Floats
@@ -47,6 +47,17 @@ class Leverages:
     side: str
     step_error: float | Floats = 0.0
     remark: str = ""
+
+    def part(self, columns: slice, shape: tuple[int, ...]) -> Leverages:
+        """Those of some problems, as arrays of a shape."""
+
+        def own(values: Floats) -> Floats:
+            return np.ascontiguousarray(values[:, columns]).reshape(shape)
+
+        coupling = None if self.coupling is None else own(self.coupling)
+        errors = np.broadcast_to(self.step_error, self.values.shape[1])
+        worst = float(errors[columns].max())
+        return Leverages(own(self.values), coupling, self.side, worst, self.remark)
 
 
 def many_leverages(
@@ -57,7 +68,7 @@ def many_leverages(
     method: str = "auto",
     order: np.ndarray | None = None,
     tolerance: float = plan.STEP_TOLERANCE,
-    with_coupling: bool = True,
+    of_classes: bool = False,
 ) -> Leverages:
     """Leverages of m problems.
 
@@ -75,9 +86,10 @@ def many_leverages(
         Rows by size, for sampling.
     tolerance : float
         Sampled leverages are good to this share over √n.
-    with_coupling : bool, default=True
+    of_classes : bool, default=False
+        Whether the problems are classes of a softmax, which have no coupling.
     """
-    (n, k), m = rows.shape, len(strengths)
+    (n, k), m, with_coupling = rows.shape, len(strengths), not of_classes
     if isinstance(rows, FarRows) and (
         method in ("exact", "single")
         or (method == "auto" and plan.takes_matrices(k, rows.streamed))
@@ -85,9 +97,13 @@ def many_leverages(
         size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
         parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
         return _joined([_far(rows, *part, with_coupling) for part in parts])
+    if of_classes and method == "auto" and not plan.samples(n, k):
+        # Rows near the border of a class reach farther than others of their size, so that sampling
+        # takes more of them than a factorization of moderate side is worth.
+        method = "single"
     quick = n * k * k <= plan.BATCH_PRODUCTS and method != "randomised"
     if isinstance(rows, DenseRows) and (quick or method == "single"):
-        size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
+        size = max(1, 4_000_000 // (n * (k + 1)))  # 32 MB of rows of all problems
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
         parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
@@ -96,9 +112,13 @@ def many_leverages(
     if method in ("exact", "single") or (method == "auto" and rare):
         return _exact(rows, D, strengths, with_coupling)
     found = []
-    for part in _parts(m, plan.PROBLEMS_AT_ONCE):
-        sampled = _sampled(rows, D[:, part], strengths[part], order, tolerance)
-        found.append(sampled or _exact(rows, D[:, part], strengths[part], with_coupling))
+    # Few at a time: strong penalties should not wait for weak ones.
+    for part in _parts(m, 4):
+        try:
+            found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
+        except NotConvergedError as error:
+            exact = _exact(rows, D[:, part], strengths[part], with_coupling)
+            found.append(replace(exact, remark=f"factorised, as {error}"))
     return _joined(found)
 
 
@@ -111,11 +131,13 @@ def _joined(parts: list[Leverages]) -> Leverages:
         return parts[0]
     couplings = [part.coupling for part in parts if part.coupling is not None]
     sides = {part.side for part in parts}
+    worst_first = sorted(parts, key=lambda part: -float(np.max(part.step_error)))
     return Leverages(
         np.concatenate([part.values for part in parts], axis=1),
         np.concatenate(couplings, axis=1) if len(couplings) == len(parts) else None,
         "randomised" if "randomised" in sides else parts[0].side,
         np.concatenate([np.atleast_1d(part.step_error) for part in parts]),
+        next((part.remark for part in worst_first if part.remark), ""),
     )
 
 
@@ -146,15 +168,12 @@ def _far(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Le
 
 def _sampled(
     rows: Rows, D: Floats, strengths: Floats, order: np.ndarray | None, tolerance: float
-) -> Leverages | None:
-    """Leverages from sampled rows; None where sampling fails."""
+) -> Leverages:
+    """Leverages from sampled rows."""
     Q = np.tile(strengths, (rows.shape[1], 1))
     sampled = SampledHessian(rows, D, Q, order=order, tolerance=tolerance)
-    try:
-        h, coupling = sampled.leverages(), np.reshape(sampled.coupling(), D.shape)
-    except NotConvergedError:
-        return None
-    return Leverages(h, coupling, "randomised", sampled.survey.relative_error)
+    h, coupling = sampled.leverages(), np.reshape(sampled.coupling(), D.shape)
+    return Leverages(h, coupling, "randomised", sampled.survey.relative_error, sampled.remark)
 
 
 def _batch(
@@ -171,7 +190,8 @@ def _batch(
     H *= scale[:, :, None]
     H *= scale[:, None, :]
     inverse = np.linalg.inv(H)
-    if single and not np.einsum("cjj->cj", inverse).max() <= plan.LARGEST_SINGLE_INFLATION:
+    # Up to this diagonal of an inverse, single precision is good to a thousandth.
+    if single and not np.einsum("cjj->cj", inverse).max() <= 3e3:
         return _batch(rows, D, strengths, with_coupling, single=False)
     inverse *= scale[:, :, None]
     inverse *= scale[:, None, :]

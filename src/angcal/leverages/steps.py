@@ -12,13 +12,11 @@ import numpy as np
 
 from angcal._typing import Floats
 
-SMALLEST_REST = 1e-10
-"""A row that determines its own fit has no usable score."""
-
 
 def remaining_curvature(leverages: Floats, curvatures: Floats) -> Floats:
     """1 − h_iD_i, the share of row i's curvature that is not its own doing; never negative."""
-    return np.maximum(1.0 - leverages * curvatures, SMALLEST_REST)
+    # A row that determines its own fit has no usable score.
+    return np.maximum(1.0 - leverages * curvatures, 1e-10)
 
 
 def left_out(leverages: Floats, curvatures: Floats) -> Floats:

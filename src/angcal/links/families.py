@@ -12,14 +12,8 @@ from scipy.special import expit, ndtr, voigt_profile
 
 from angcal._typing import Floats
 from angcal.links.base import Kernel, Link, first, piecewise
-from angcal.links.mixture import (
-    FINE_LOGIT_MIXTURE,
-    LOGIT_MIXTURE,
-    PROBIT_MIXTURE,
-    ProbitMixture,
-)
+from angcal.links.mixture import LogisticMixture, ProbitMixture, logit_nodes
 from angcal.links.quadrature import (
-    PANEL_TOLERANCE,
     FixedRule,
     adaptive_expectation,
     density_rule,
@@ -56,17 +50,18 @@ class DistributionLink(Link):
     over_variable: ClassVar[FixedRule]
 
     def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
-        by_noise = self._by_noise(self.base)
-        return piecewise(spread <= 1.0, by_noise, self._value_by_cdf, center, spread)
+        return self._by_size(self.base, self._value_by_cdf, center, spread)
 
     def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
-        by_noise = self._by_noise(self.base_derivative)
-        return piecewise(spread <= 1.0, by_noise, self._slope_by_cdf, center, spread)
+        return self._by_size(self.base_derivative, self._slope_by_cdf, center, spread)
 
-    def _by_noise(self, function: Callable[[Floats], Floats]) -> Kernel:
-        return lambda center, spread: self.over_noise.expectation(
-            lambda m, s, z: function(m + s * z), center, spread
-        )
+    def _by_size(
+        self, f: Callable[[Floats], Floats], by_cdf: Kernel, center: Floats, spread: Floats
+    ) -> Floats:
+        def by_noise(m: Floats, s: Floats) -> Floats:
+            return self.over_noise.expectation(lambda m, s, z: f(m + s * z), m, s)
+
+        return piecewise(spread <= 1.0, by_noise, by_cdf, center, spread)
 
     def _value_by_cdf(self, center: Floats, spread: Floats) -> Floats:
         return self.over_variable.expectation(lambda m, s, l: ndtr((m - l) / s), center, spread)
@@ -101,8 +96,8 @@ class Logit(DistributionLink):
     """
 
     family: ClassVar[str] = "logit"
-    mixture: ClassVar[ProbitMixture | None] = LOGIT_MIXTURE
-    fine_mixture: ClassVar[ProbitMixture | None] = FINE_LOGIT_MIXTURE
+    mixture = ProbitMixture(*logit_nodes(0.2, -1.6, 1.4))
+    fine_mixture = LogisticMixture(*logit_nodes(0.16, -1.6, 1.44))
     # Poles at t = ±iπ; the mass outside [−37, 37] is below 2e-16.
     over_noise: ClassVar[FixedRule] = noise_rule(step=0.45)
     over_variable: ClassVar[FixedRule] = density_rule(logistic_density, -37.0, 37.0, step=0.46)
@@ -182,8 +177,7 @@ class Probit(Link):
     """
 
     family: ClassVar[str] = "probit"
-    mixture: ClassVar[ProbitMixture | None] = PROBIT_MIXTURE
-    fine_mixture: ClassVar[ProbitMixture | None] = PROBIT_MIXTURE
+    mixture = fine_mixture = ProbitMixture(np.ones(1), np.ones(1))
 
     def base(self, t: ArrayLike) -> Floats:
         """Φ(t)."""
@@ -355,10 +349,7 @@ class CallableLink(Link):
                 "or a name to as_link."
             )
         kinks = tuple(sorted(float(t) for t in breakpoints))
-        for name, value in (
-            ("function", function), ("breakpoints", kinks), ("scale", scale), ("offset", offset)
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
+        vars(self).update(function=function, breakpoints=kinks, scale=scale, offset=offset)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -390,21 +381,17 @@ class CallableLink(Link):
         return np.asarray((8.0 * near - far) / (12.0 * step))
 
     def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
-        def value(owner: NDArray[np.intp], z: Floats) -> Floats:
-            return self.base(center[owner, None] + spread[owner, None] * z)
-
-        return adaptive_expectation(value, center, spread, self.breakpoints)
+        return adaptive_expectation(
+            lambda m, s, z: self.base(m + s * z), center, spread, self.breakpoints
+        )
 
     def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
-        at_center = self.base(center)
-
-        def z_times_change(owner: NDArray[np.intp], z: Floats) -> Floats:
+        def z_times_change(m: Floats, s: Floats, z: Floats) -> Floats:
             # E[Z·f(m)] = 0: without the constant the rounding is that of the change alone.
-            change = self.base(center[owner, None] + spread[owner, None] * z)
-            return z * (change - at_center[owner, None])
+            return z * (self.base(m + s * z) - self.base(m))
 
         # The division by τ below magnifies errors, so small τ asks for more, up to rounding.
-        tolerance = PANEL_TOLERANCE * float(np.clip(spread.min(initial=1.0), 1e-3, 1.0))
+        tolerance = 1e-13 * float(np.clip(spread.min(initial=1.0), 1e-3, 1.0))
         moment = adaptive_expectation(z_times_change, center, spread, self.breakpoints, tolerance)
         return np.asarray(moment / spread)
 

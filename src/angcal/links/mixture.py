@@ -37,14 +37,8 @@ class ProbitMixture:
     weights: Floats
     widths: Floats
 
-    def value_and_slope(self, center: Floats, spread: float) -> tuple[Floats, Floats]:
-        """F and ∂F/∂m of F(m) = E base(m + τZ), at every center m for one spread τ."""
-        widened = np.hypot(self.widths, spread)
-        ratio = center[:, None] / widened
-        return ndtr(ratio) @ self.weights, normal_density(ratio) @ (self.weights / widened)
-
     def values_and_slopes(self, centers: Floats, spreads: Floats) -> tuple[Floats, Floats]:
-        """The same for rows of centers, each with a spread of its own."""
+        """F and ∂F/∂m of F(m) = E base(m + τZ) for rows of centers m, each with its spread τ."""
         widened = np.hypot(self.widths, spreads[:, None])
         ratio = centers[:, :, None] / widened[:, None, :]
         slopes = normal_density(ratio) @ (self.weights / widened)[:, :, None]
@@ -66,10 +60,6 @@ class ProbitMixture:
 
 class LogisticMixture(ProbitMixture):
     """A mixture for the logistic link, with its identity for the left tail."""
-
-    def value_and_slope(self, center: Floats, spread: float) -> tuple[Floats, Floats]:
-        """F and ∂F/∂m, small ones to full relative accuracy."""
-        return self.smooth(center, spread)[:2]
 
     def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
         """F, ∂F/∂m and ∂²F/∂m², small ones to full relative accuracy."""
@@ -103,13 +93,8 @@ def kolmogorov_density(k: Floats) -> Floats:
     return np.where(k > 0.5, 8.0 * k * alternating.sum(axis=0), by_theta)
 
 
-def _logit_mixture(step: float, lowest: float, highest: float) -> tuple[Floats, Floats]:
-    """Weights and widths on a grid of log k with this step and range."""
+def logit_nodes(step: float, lowest: float, highest: float) -> tuple[Floats, Floats]:
+    """Weights and widths of the logistic link on a grid of log k with this step and range."""
     nodes = np.exp(step * np.arange(round(lowest / step), round(highest / step) + 1))
     weights = step * nodes * kolmogorov_density(nodes)
     return weights / weights.sum(), 2.0 * nodes
-
-
-LOGIT_MIXTURE = ProbitMixture(*_logit_mixture(0.2, -1.6, 1.4))
-FINE_LOGIT_MIXTURE = LogisticMixture(*_logit_mixture(0.16, -1.6, 1.44))
-PROBIT_MIXTURE = ProbitMixture(np.ones(1), np.ones(1))

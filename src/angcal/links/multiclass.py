@@ -29,7 +29,7 @@ ROUNDING = 1e-9
 """By how much sums of parts that are meant as probabilities may miss [0, 1]."""
 
 
-class SeveralLink:
+class MulticlassLink:
     """g: ℝᴷ → probabilities of L classes.
 
     Attributes
@@ -41,7 +41,7 @@ class SeveralLink:
 
     See Also
     --------
-    Softmax, TwoLayer, AdditiveIndex, InteractionIndex, CallableSeveral : Its kinds.
+    Softmax, TwoLayer, AdditiveIndex, InteractionIndex, CallableMulticlassLink : Its kinds.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def index_map(contrast: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Softmax(SeveralLink):
+class Softmax(MulticlassLink):
     """g_k(u) = exp(u_k + b_k)/Σ_l exp(u_l + b_l).
 
     Parameters
@@ -160,7 +160,7 @@ class Softmax(SeveralLink):
 
     See Also
     --------
-    SeveralLink : What every such link can do.
+    MulticlassLink : What every such link can do.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class Softmax(SeveralLink):
 
 
 @dataclass(frozen=True)
-class OneVsRest(SeveralLink):
+class OneVsRest(MulticlassLink):
     """g_k(u) = σ(u_k)/Σ_l σ(u_l), σ the logistic curve: one head for each class against the rest.
 
     Parameters
@@ -242,7 +242,7 @@ def as_covariance(matrix: ArrayLike, size: int, name: str = "covariance") -> Flo
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayer(SeveralLink):
+class TwoLayer(MulticlassLink):
     """g(u) = Σ_k a_k σ(u_k), a_k ≥ 0 and Σ a_k ≤ 1.
 
     Parameters
@@ -254,7 +254,7 @@ class TwoLayer(SeveralLink):
 
     See Also
     --------
-    SeveralLink : What every such link can do.
+    MulticlassLink : What every such link can do.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class TwoLayer(SeveralLink):
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveIndex(SeveralLink):
+class AdditiveIndex(MulticlassLink):
     """g(u) = Σ_k f_k(u_k).
 
     Parameters
@@ -294,7 +294,7 @@ class AdditiveIndex(SeveralLink):
 
     See Also
     --------
-    SeveralLink : What every such link can do.
+    MulticlassLink : What every such link can do.
 
     Examples
     --------
@@ -332,7 +332,7 @@ class InteractionIndex(AdditiveIndex):
 
     See Also
     --------
-    SeveralLink : What every such link can do.
+    MulticlassLink : What every such link can do.
 
     Examples
     --------
@@ -360,7 +360,7 @@ class InteractionIndex(AdditiveIndex):
 
 
 @dataclass(frozen=True, eq=False)
-class CallableSeveral(SeveralLink):
+class CallableMulticlassLink(MulticlassLink):
     """A user's g: an (n, K) array to (n,) probabilities of class 1, or to (n, L) of all classes.
 
     Parameters
@@ -374,11 +374,11 @@ class CallableSeveral(SeveralLink):
 
     See Also
     --------
-    SeveralLink : What every such link can do.
+    MulticlassLink : What every such link can do.
 
     Examples
     --------
-    >>> CallableSeveral(lambda u: 0.5 + 0.5 * (u[:, 0] > u[:, 1]), 2)([[1.0, 0.0]])
+    >>> CallableMulticlassLink(lambda u: 0.5 + 0.5 * (u[:, 0] > u[:, 1]), 2)([[1.0, 0.0]])
     array([[0., 1.]])
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,8 @@ from numpy.typing import NDArray
 from angcal._typing import Floats
 from angcal.notices import warn
 
-NODE_VALUES_AT_ONCE = 1 << 18
-"""Function values held at a time (2 MB per temporary array, whatever the number of scores)."""
-
 NOISE_BOUND = 9.0
 """|z| beyond which a standard normal variable is ignored: probability 2e-19."""
-
-PANEL_TOLERANCE = 1e-13
-"""Accepted error estimate per panel; a kink or jump leaves one or two panels near it."""
 
 PROMISED_ACCURACY = 1e-10
 """Remaining error estimate per score above which a warning is raised."""
@@ -29,14 +24,18 @@ LONGEST_WORK_LIST = 1 << 19
 """Panels per pass after which f counts as noise that no subdivision resolves (40 MB)."""
 
 
+Integrand = Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]]
+"""(center, spread, z) -> values; the first two are columns, with a row for each score."""
+
+
 def normal_density(z: NDArray[Any]) -> NDArray[Any]:
     """φ(z) = exp(−z²/2)/√(2π), for real or complex z."""
     return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
 
 
 def slices(length: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of `length` items that hold at most NODE_VALUES_AT_ONCE / width each."""
-    size = max(1, NODE_VALUES_AT_ONCE // width)
+    """Consecutive slices of `length` items whose `width` values each take 2 MB at most."""
+    size = max(1, (1 << 18) // width)
     return (slice(start, start + size) for start in range(0, length, size))
 
 
@@ -49,7 +48,7 @@ class FixedRule:
 
     def expectation(
         self,
-        function: Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]],
+        function: Integrand,
         center: Floats,
         spread: Floats,
     ) -> Floats:
@@ -93,6 +92,7 @@ def density_rule(
 # together in vectorized passes.
 
 
+@cache
 def panel_rule() -> tuple[Floats, Floats, Floats]:
     """Nodes and weights of a panel on [−1, 1], and null rules that estimate its error.
 
@@ -111,12 +111,6 @@ def panel_rule() -> tuple[Floats, Floats, Floats]:
     polynomials = legendre.legvander(nodes, nodes.size - 4)
     complement = np.linalg.qr(polynomials, mode="complete").Q[:, -3:]
     return nodes, weights, complement * np.linalg.norm(weights)
-
-
-PANEL_NODES, PANEL_WEIGHTS, PANEL_NULL_RULES = panel_rule()
-
-Integrand = Callable[[NDArray[np.intp], Floats], Floats]
-"""(score numbers of shape (p,), noise z of shape (p, n)) -> values of shape (p, n)."""
 
 
 @dataclass(frozen=True)
@@ -140,38 +134,42 @@ class Panels:
             np.concatenate([middle, self.right]),
         )
 
-    def integrate(self, integrand: Integrand) -> tuple[Floats, Floats]:
-        """∫ integrand(z) φ(z) dz over every panel, and its error estimate."""
+    def integrate(
+        self, function: Integrand, center: Floats, spread: Floats
+    ) -> tuple[Floats, Floats]:
+        """∫ function(center, spread, z) φ(z) dz over every panel, and its error estimate."""
         value, error = np.empty_like(self.left), np.empty_like(self.left)
-        for part in slices(self.left.size, PANEL_NODES.size):
+        nodes, weights, null_rules = panel_rule()
+        for part in slices(self.left.size, nodes.size):
             half_width = 0.5 * (self.right[part] - self.left[part])
             middle = 0.5 * (self.right[part] + self.left[part])
-            z = middle[:, None] + half_width[:, None] * PANEL_NODES
-            values = integrand(self.owner[part], z) * normal_density(z)
-            value[part] = half_width * (values * PANEL_WEIGHTS).sum(axis=1)
-            error[part] = half_width * np.linalg.norm(values @ PANEL_NULL_RULES, axis=1)
+            z = middle[:, None] + half_width[:, None] * nodes
+            owner = self.owner[part, None]
+            values = function(center[owner], spread[owner], z) * normal_density(z)
+            value[part] = half_width * (values * weights).sum(axis=1)
+            error[part] = half_width * np.linalg.norm(values @ null_rules, axis=1)
         return value, error
 
 
 def adaptive_expectation(
-    integrand: Integrand,
+    function: Integrand,
     center: Floats,
     spread: Floats,
     breakpoints: Sequence[float] = (),
-    tolerance: float = PANEL_TOLERANCE,
+    tolerance: float = 1e-13,
 ) -> Floats:
-    """E integrand(Z) for every score, by bisection of the panels whose error is too large.
+    """E function(center, spread, Z) for every score, by bisection of panels of too large an error.
 
     Parameters
     ----------
-    integrand : callable
-        (score numbers, z) -> values; a function of center + spread·z.
+    function : callable
+        As in `FixedRule.expectation`.
     center, spread : ndarray
         One entry per score, spread > 0.
     breakpoints : sequence of float
         Arguments center + spread·z at which panels must end.
     tolerance : float
-        Accepted error estimate per panel.
+        Accepted error estimate per panel; a kink or jump leaves one or two panels near it.
 
     Returns
     -------
@@ -188,14 +186,10 @@ def adaptive_expectation(
     # Panels at most 4 wide in the argument of f, hence nodes at most 0.3 apart.
     widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
     panel_count = int(np.clip(np.ceil(widest / 4.0), 6, 1024))
-    for part in slices(center.size, PANEL_NODES.size * (panel_count + len(breakpoints))):
-        panels = initial_panels(center[part], spread[part], breakpoints, panel_count)
-        start = part.start
-
-        def local(owner: NDArray[np.intp], z: Floats, start: int = start) -> Floats:
-            return integrand(owner + start, z)
-
-        total[part], error = refine(local, panels, center[part].size, tolerance)
+    for part in slices(center.size, len(panel_rule()[0]) * (panel_count + len(breakpoints))):
+        m, s = center[part], spread[part]
+        panels = initial_panels(m, s, breakpoints, panel_count)
+        total[part], error = refine(function, m, s, panels, tolerance)
         remaining = max(remaining, error)
     if remaining > PROMISED_ACCURACY:
         warn(
@@ -226,20 +220,22 @@ def initial_panels(
 
 
 def refine(
-    integrand: Integrand, panels: Panels, score_count: int, tolerance: float
+    function: Integrand, center: Floats, spread: Floats, panels: Panels, tolerance: float
 ) -> tuple[Floats, float]:
     """Integral per score, and the largest error estimate left where bisection was stopped."""
-    total = np.zeros(score_count)
+
+    def by_score(chosen: Any, values: Floats) -> Any:
+        return np.bincount(panels.owner[chosen], values[chosen], minlength=center.size)
+
+    total = np.zeros(center.size)
     # After 50 bisections a panel is as narrow as the rounding of its end points.
     for level in range(51):
-        value, error = panels.integrate(integrand)
+        value, error = panels.integrate(function, center, spread)
         open_panels = error > tolerance
         too_many = 2 * np.count_nonzero(open_panels) > LONGEST_WORK_LIST
         if level == 50 or too_many or not open_panels.any():
             break
-        closed = ~open_panels
-        total += np.bincount(panels.owner[closed], value[closed], minlength=score_count)
+        total += by_score(~open_panels, value)
         panels = panels.take(open_panels).bisect()
-    total += np.bincount(panels.owner, value, minlength=score_count)
-    left_over = np.bincount(panels.owner[open_panels], error[open_panels], minlength=score_count)
-    return total, float(left_over.max(initial=0.0))
+    total += by_score(slice(None), value)
+    return total, float(by_score(open_panels, error).max(initial=0.0))

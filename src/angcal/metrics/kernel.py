@@ -20,9 +20,6 @@ from angcal.metrics.validation import (
     samples,
 )
 
-SMOOTH_ECE_GRID = 8192
-"""Cells of [0, 1] that carry the residuals of `smooth_ece`; predictions move by at most 1/16384."""
-
 _ENTRIES_PER_BLOCK = 2**22  # 32 MiB of doubles: the n × n kernel is never held whole
 
 
@@ -75,10 +72,12 @@ def smooth_ece(
     0.25
     """
     y, p, weight = samples(y_true, y_prob, sample_weight)
-    cell = np.minimum((p * SMOOTH_ECE_GRID).astype(np.intp), SMOOTH_ECE_GRID - 1)
+    # Cells of [0, 1] carry the residuals; predictions move by at most 1/16384.
+    n_cells = 8192
+    cell = np.minimum((p * n_cells).astype(np.intp), n_cells - 1)
     residual = weight / weight.sum() * (y - p)
-    modes = dct(np.bincount(cell, weights=residual, minlength=SMOOTH_ECE_GRID))
-    frequency = np.pi * np.arange(SMOOTH_ECE_GRID)
+    modes = dct(np.bincount(cell, weights=residual, minlength=n_cells))
+    frequency = np.pi * np.arange(n_cells)
 
     def at(h: float) -> float:
         return float(np.abs(idct(modes * np.exp(-0.5 * (frequency * h) ** 2))).sum())

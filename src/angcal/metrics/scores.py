@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +39,12 @@ def _binary_samples(
 ) -> tuple[Codes, Floats, Floats]:
     """`samples` as codes, two columns of probabilities, and weights."""
     y, p, weight = samples(y_true, y_prob, sample_weight)
-    return y.astype(np.intp), np.column_stack([1.0 - p, p]), weight
+    return y.astype(np.intp), both_classes(p), weight
+
+
+def both_classes(positive: Floats) -> Floats:
+    """(n, 2) probabilities from those of the second class."""
+    return np.column_stack([1.0 - positive, positive])
 
 
 def _mean_log_loss(codes: Codes, P: Floats, weight: Floats) -> float:
@@ -181,16 +186,33 @@ def multiclass_log_loss(
     return _mean_log_loss(*class_samples(y_true, y_prob, classes, sample_weight))
 
 
-def row_losses(labels: Floats, y_prob: Floats) -> Floats:
-    """−[y log p + (1−y) log(1−p)] of every row, p kept 1e-12 away from 0 and 1."""
-    p = np.clip(y_prob, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
-    return -np.log(np.where(labels == 1.0, p, 1.0 - p))
+def row_losses(P: Floats, codes: Codes) -> Floats:
+    """−log P(label) of every row, from (…, n, K) probabilities; P is kept above 1e-12."""
+    labels = np.broadcast_to(codes[:, None], (*P.shape[:-1], 1))
+    of_label = np.take_along_axis(P, labels, axis=-1)[..., 0]
+    return -np.log(np.clip(of_label, PROBABILITY_FLOOR, 1.0))
 
 
-def mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
-    """Σ ω_i v_i/W and √(Σ ω_i²(v_i − mean)²)/W: a weighted mean and its standard error."""
+def judged(P: Floats, codes: Codes) -> tuple[Any, Floats]:
+    """(0/1, probability) of every row: of the second of two classes, of the likeliest of more."""
+    if P.shape[1] == 2:
+        return codes, P[:, 1]
+    return P.argmax(axis=1) == codes, P.max(axis=1)
+
+
+def mean_and_error(
+    values: Floats, weights: Floats, groups: np.ndarray | None = None
+) -> tuple[float, float]:
+    """Σ ω_i v_i/W and √(Σ ω_i²(v_i − mean)²)/W: a weighted mean and its standard error.
+
+    With a group number for each row, deviations are summed over each group before they are
+    squared: rows of a group are not independent.
+    """
     mean = float(np.average(values, weights=weights))
-    return mean, float(np.sqrt(np.sum((weights * (values - mean)) ** 2)) / weights.sum())
+    deviations = weights * (values - mean)
+    if groups is not None:
+        deviations = np.bincount(groups, deviations).astype(np.float64)
+    return mean, float(np.sqrt(np.sum(deviations**2)) / weights.sum())
 
 
 # --- Decomposition ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from angcal.multiclass.calibrate import AngleMatrix, ClassCalibration, calibrate
 from angcal.multiclass.choice import MapChoice
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores, class_scores, read_class_scores
-from angcal.multiclass.predictor import SeveralPredictor, angular_predictor
+from angcal.multiclass.predictor import MulticlassPredictor, SeveralPredictor, angular_predictor
 
 __all__ = [
     "AngleMatrix",
@@ -20,6 +20,7 @@ __all__ = [
     "ClassMap",
     "ClassScores",
     "MapChoice",
+    "MulticlassPredictor",
     "SeveralPredictor",
     "angular_predictor",
     "calibrate_classes",

@@ -20,15 +20,11 @@ from angcal.multiclass.choice import (
 )
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
-from angcal.multiclass.integration import noise_of
-from angcal.multiclass.known import NEGLIGIBLE_VARIANCE, Whitened, estimate_known, whiten
+from angcal.multiclass.integration import NEGLIGIBLE_VARIANCE, noise_of
+from angcal.multiclass.known import Whitened, estimate_known, whiten
 from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical_spread
-from angcal.multiclass.predictor import SeveralPredictor
+from angcal.multiclass.predictor import MulticlassPredictor
 from angcal.notices import AngleWarning, warn
-
-TINY = np.finfo(float).tiny
-NO_SIGNAL = "leave-one-out scores rank the labels no better than chance"
-NOT_DETERMINED = "the angles are not determined by labels alone; an unlabelled pool would"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +59,8 @@ class AngleMatrix:
     Examples
     --------
     >>> from angcal import AngularCalibratedClassifier
-    >>> from angcal.simulation import simulate_several
-    >>> data = simulate_several(300, 20, n_indices=3, random_state=0)
+    >>> from angcal.simulation import simulate_multiclass
+    >>> data = simulate_multiclass(300, 20, n_indices=3, random_state=0)
     >>> AngularCalibratedClassifier().fit(data.X, data.y).angle_.cosine.shape
     (3, 3)
     """
@@ -114,7 +110,7 @@ class ClassCalibration:
 
     angle: AngleMatrix
     link: Softmax
-    map: ClassMap | SeveralPredictor
+    map: ClassMap | MulticlassPredictor
     choice: MapChoice
     left_out: LeftOutClasses
 
@@ -150,7 +146,9 @@ def calibrate_classes(
             reason = "leaving a row out moves its scores more than the rows differ"
             return _fallback(scores, codes, weights, confidence, reason)
         return _known(scores, codes, weights, whitened, link, confidence)
-    posterior = class_posterior(scores.honest, codes, weights, are_logits=scores.link is not None)
+    posterior = class_posterior(
+        scores.honest, codes, weights, are_logits=scores.link is not None, groups=scores.groups
+    )
     return _unknown(scores, codes, weights, posterior, confidence, observable)
 
 
@@ -163,17 +161,19 @@ def _unknown(
     observable: list[Angle] | str | None,
 ) -> ClassCalibration:
     found = posterior.map
-    left_out = found.predict(scores.honest, -posterior.left_out_steps())
+    left_out = found.predict(scores.honest, -posterior.left_out_steps(scores.groups))
     angular = Candidate("angular", found, left_out)
-    delivered, choice = choose(angular, simpler_maps(scores, codes, weights), codes, weights)
+    others = simpler_maps(scores, codes, weights)
+    delivered, choice = choose(angular, others, codes, weights, scores.groups)
     if isinstance(observable, list):
         angle = _observable_angles(scores, weights, observable, confidence)
     else:
         angle = _label_angles(scores, weights, posterior, confidence, observable)
     if not posterior.rises:
-        angle = replace(angle, cosine=0.0 * angle.cosine, reason=NO_SIGNAL)
+        reason = "leave-one-out scores rank the labels no better than chance"
+        angle = replace(angle, cosine=0.0 * angle.cosine, reason=reason)
         warn(
-            f"No signal found: {NO_SIGNAL}, so probabilities stay near the shares of the classes. "
+            f"No signal found: {reason}, so probabilities stay near the shares of the classes. "
             "If the weights come from elsewhere, check the order of the classes.",
             AngleWarning,
         )
@@ -202,7 +202,7 @@ def _correlations(scores: Floats, weights: Floats) -> Floats:
     centered = scores - scores.mean(axis=1, keepdims=True)
     away = centered - np.average(centered, axis=0, weights=weights)
     R = (away * weights[:, None]).T @ away / weights.sum()
-    sizes = np.sqrt(np.maximum(np.diag(R), TINY))
+    sizes = np.sqrt(np.maximum(np.diag(R), np.finfo(float).tiny))
     return np.clip(R / np.outer(sizes, sizes), -1.0, 1.0)
 
 
@@ -246,7 +246,7 @@ def _label_angles(
     tails = [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
     low, high = np.interp(tails, below, nodes[order])
     full = np.ones(len(R))
-    reason = NOT_DETERMINED
+    reason = "the angles are not determined by labels alone; an unlabelled pool would"
     if why_not_observable is not None:
         reason += f"; no observable angles: {why_not_observable}"
     return _matrix(R, mean * full, sd * full, (low * full, high * full), "loo", reason, confidence)
@@ -277,7 +277,7 @@ def _known(
     seen = index_map(A)
     whole = np.asarray(link.covariance)
     gamma = seen @ whole @ seen.T
-    if np.trace(gamma) <= NEGLIGIBLE_VARIANCE * max(float(np.trace(whole)), TINY):
+    if np.trace(gamma) <= NEGLIGIBLE_VARIANCE * max(float(np.trace(whole)), np.finfo(float).tiny):
         raise ValueError(
             "link has a covariance under which all indices move together or not at all, so that no "
             "row says anything about its class; leave covariance None to estimate it."
@@ -286,7 +286,7 @@ def _known(
     found = estimate_known(codes, weights, whitened, A, offset, gamma)
     per_score = A @ found.covariance @ whitened.inverse
     rest = gamma - found.covariance @ found.covariance.T
-    predictor = SeveralPredictor(
+    predictor = MulticlassPredictor(
         Softmax(len(A), offset=offset),
         per_score,
         -per_score @ whitened.center,
@@ -294,7 +294,7 @@ def _known(
         np.zeros(len(A)),
     )
     reach = whitened.factor / np.maximum(
-        np.sqrt(np.sum(whitened.factor**2, axis=1, keepdims=True)), TINY
+        np.sqrt(np.sum(whitened.factor**2, axis=1, keepdims=True)), np.finfo(float).tiny
     )
     lifted = np.kron(A, reach)
     errors = np.sqrt(np.maximum(np.sum((lifted @ found.variance) * lifted, axis=1), 0.0))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.links.multiclass import MulticlassLink, Softmax
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class ClassMap:
 
     Parameters
     ----------
-    link : SeveralLink
+    link : MulticlassLink
         g: a softmax, or one-vs-rest shares.
     shares : (m,) array
         π, summing to one.
@@ -38,7 +38,7 @@ class ClassMap:
     array([[0.27, 0.73]])
     """
 
-    link: SeveralLink
+    link: MulticlassLink
     shares: Floats
     slopes: Floats
     offsets: Floats
@@ -75,7 +75,7 @@ class ClassMap:
         return p if self.floor == 0 else self.floor + (1.0 - K * self.floor) * p
 
 
-def scaled(link: SeveralLink, slope: float) -> ClassMap:
+def scaled(link: MulticlassLink, slope: float) -> ClassMap:
     """g(slope·u)."""
     K = link.n_indices
     return ClassMap(link, np.ones(1), np.full((1, K), slope), np.zeros((1, K)))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats, Matrix
-from angcal.links.multiclass import OneVsRest, SeveralLink, Softmax
+from angcal.leverages.groups import Groups
+from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
 from angcal.losses import Logistic
 from angcal.observables import Observables, honest_scores, observe
 from angcal.problem import LinearFit, check_separable
@@ -33,17 +34,20 @@ class ClassScores:
         Of each row under weights that have not seen it, at the fitted intercept.
     fitted : (n, K) array
         Of each row under the fit with it.
-    link : SeveralLink or None
+    link : MulticlassLink or None
         From scores to the base model's own probabilities; None where it has none.
     coef, intercept : (K, d) and (K,) arrays
+    groups : Groups or None
+        Rows that were left out together.
     """
 
     honest: Floats
     calibration: Floats
     fitted: Floats
-    link: SeveralLink | None
+    link: MulticlassLink | None
     coef: Floats
     intercept: Floats
+    groups: Groups | None = None
 
     @property
     def n_classes(self) -> int:
@@ -60,7 +64,7 @@ def class_scores(fits: list[LinearFit], observed: list[Observables]) -> ClassSco
         One entry for a joint fit, one for each class for one-vs-rest heads.
     """
     honest = [honest_scores(fit, found) for fit, found in zip(fits, observed, strict=True)]
-    link: SeveralLink | None
+    link: MulticlassLink | None
     if len(fits) == 1:
         link = Softmax(len(fits[0].coef))
     else:
@@ -73,6 +77,7 @@ def class_scores(fits: list[LinearFit], observed: list[Observables]) -> ClassSco
         link=link,
         coef=np.vstack([fit.coef for fit in fits]),
         intercept=np.concatenate([np.atleast_1d(fit.intercept) for fit in fits]),
+        groups=observed[0].groups,
     )
 
 

@@ -23,26 +23,12 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from angcal import plan
 from angcal._typing import Floats
-from angcal.links.multiclass import SeveralLink, Softmax
+from angcal.links.multiclass import MulticlassLink, Softmax
 
-MOST_TENSOR_DIRECTIONS = 3
-# Noise below this share of the largest moves no probability by more than rounding does.
-NEGLIGIBLE_NOISE = 1e-9
-# Gauss–Hermite nodes without noise, for each unit of its variance, and at most: the poles of a
-# logistic curve come nearer by the noise's standard deviation, and the error of n nodes falls like
-# exp(−2√(2n)·distance). Products of such rules are good to about 1e-6.
-NODES = {2: (10, 6.0, 61), 3: (9, 4.0, 23)}
-# In one direction equal steps need fewer nodes: their error is exp(−2π·distance/step), the poles of
-# a difference of two indices are π/√2 standard deviations away, and 1e-9 is e^-21.
-LONGEST_STEP, EQUAL_REACH, EXPONENT = 0.5, 7.0, 23.0
-# Sobol points in each group, before their mirror images are added, and groups.
-GROUP_SIZE, GROUPS = 64, 8
-SOBOL_SEED = 77_001
-# Keeps 0/0 away where a class is impossible at a node.
-TINY = 1e-300
-# Entries of a block of rows × nodes.
-BLOCK_ENTRIES = 4_000_000
+NEGLIGIBLE_VARIANCE = 1e-10
+"""Directions with less than this share of the largest variance say nothing that others do not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +58,13 @@ def _hermite(count: int) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=16)
-def sobol_rule(directions: int, group_size: int = GROUP_SIZE, groups: int = GROUPS) -> Rule:
+def sobol_rule(directions: int, group_size: int = 64, groups: int = 8) -> Rule:
     """Scrambled Sobol points with their mirror images, in groups."""
     # SciPy renames the argument of its generators; either name means the same here.
     name = "rng" if "rng" in signature(qmc.Sobol.__init__).parameters else "seed"
     parts = []
     for group in range(groups):
-        sampler = qmc.Sobol(directions, scramble=True, **{name: SOBOL_SEED + group})
+        sampler = qmc.Sobol(directions, scramble=True, **{name: 77_001 + group})
         z = ndtri(np.clip(sampler.random(group_size), 1e-12, 1.0 - 1e-12))
         parts += [z, -z]
     nodes = np.concatenate(parts)
@@ -99,10 +85,14 @@ def tensor_rule(counts: tuple[int, ...]) -> Rule:
 
 
 def equal_steps(spread: float, refinement: float = 1.0) -> Rule:
-    """The trapezoidal rule for one direction of noise."""
+    """The trapezoidal rule for one direction of noise: it needs fewer nodes than Gauss–Hermite.
+
+    Its error is exp(−2π·distance/step), the poles of a difference of two indices are π/√2 standard
+    deviations away, and 1e-9 is e^-21.
+    """
     distance = np.pi / (np.sqrt(2.0) * max(spread, 1e-12))
-    step = min(LONGEST_STEP, 2.0 * np.pi * distance / EXPONENT) / refinement
-    count = int(np.ceil(EQUAL_REACH / step))
+    step = min(0.5, 2.0 * np.pi * distance / 23.0) / refinement
+    count = int(np.ceil(7.0 / step))
     nodes = step * np.arange(-count, count + 1)
     weights = np.exp(-0.5 * nodes**2)
     return Rule(nodes[:, None], weights / weights.sum())
@@ -123,10 +113,12 @@ def rule_for(spreads: Floats, refinement: float = 1.0) -> Rule:
         return Rule(np.zeros((1, 0)), np.ones(1))
     if q == 1:
         return equal_steps(float(spreads[0]), refinement)
-    if q > MOST_TENSOR_DIRECTIONS:
-        size = int(GROUP_SIZE * 2.0 ** np.round(np.log2(refinement)))
-        return sobol_rule(q, size)
-    fewest, per_variance, most = NODES[q]
+    if q > 3:
+        return sobol_rule(q, int(64 * 2.0 ** np.round(np.log2(refinement))))
+    # Nodes without noise, for each unit of its variance, and at most: the poles of a logistic curve
+    # come nearer by the noise's standard deviation, and the error of n nodes falls like
+    # exp(−2√(2n)·distance). Products of such rules are good to about 1e-6.
+    fewest, per_variance, most = (10, 6.0, 61) if q == 2 else (9, 4.0, 23)
     wanted = np.minimum(fewest + per_variance * np.asarray(spreads) ** 2, most)
     return tensor_rule(tuple(int(np.ceil(refinement * count)) for count in wanted))
 
@@ -158,7 +150,8 @@ def noise_of(covariance: Floats) -> Noise:
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
     values, vectors = values[::-1], vectors[:, ::-1]
     largest = max(float(values[0]), 0.0) if len(values) else 0.0
-    kept = values > max(largest * NEGLIGIBLE_NOISE, np.finfo(float).tiny)
+    # Less noise moves no probability by more than rounding does.
+    kept = values > max(1e-9 * largest, np.finfo(float).tiny)
     axes = vectors[:, kept]
     # Signs fixed, so that the same covariance has the same nodes on every machine.
     if axes.size:
@@ -172,30 +165,34 @@ def smoothed_softmax(logits: Floats, shifts: Floats, weights: Floats) -> Floats:
     a = np.exp(logits - logits.max(axis=1, keepdims=True))
     b = np.exp(shifts - shifts.max(axis=1, keepdims=True))
     out = np.empty_like(a)
-    step = max(1, BLOCK_ENTRIES // len(b))
-    for start in range(0, len(a), step):
-        block = a[start : start + step]
-        out[start : start + step] = block * ((weights / np.maximum(block @ b.T, TINY)) @ b)
+    for rows in _blocks(len(a), len(b)):
+        # Above zero where a class is impossible at a node.
+        total = np.maximum(a[rows] @ b.T, np.finfo(float).tiny)
+        out[rows] = a[rows] * ((weights / total) @ b)
     return out / out.sum(axis=1, keepdims=True)
 
 
-def smoothed(link: SeveralLink, means: Floats, shifts: Floats, weights: Floats) -> Floats:
+def smoothed(link: MulticlassLink, means: Floats, shifts: Floats, weights: Floats) -> Floats:
     """Σ_r w_r g(means + shifts_r) for every row."""
     if isinstance(link, Softmax):
         return smoothed_softmax(means + np.asarray(link.offset), shifts, weights)
     n, K = means.shape
     total = np.zeros((n, link.n_outputs))
-    step = max(1, BLOCK_ENTRIES // (max(n, 1) * K))
-    for start in range(0, len(shifts), step):
-        part = shifts[start : start + step]
-        values = link((means[:, None, :] + part[None, :, :]).reshape(-1, K))
-        values = values.reshape(n, len(part), -1)
-        total += np.einsum("nrl,r->nl", values, weights[start : start + step])
+    for part in _blocks(len(shifts), max(n, 1) * K):
+        values = link((means[:, None, :] + shifts[None, part, :]).reshape(-1, K))
+        values = values.reshape(n, len(shifts[part]), -1)
+        total += np.einsum("nrl,r->nl", values, weights[part])
     return total
 
 
-# What is less likely than this does not decide a fit; its reciprocal squared still is a number.
-TINY = 1e-150
+def _blocks(count: int, entries: int) -> list[slice]:
+    """Parts of so many, each with a bounded number of entries."""
+    step = max(1, 2 * plan.BLOCK_ENTRIES // entries)
+    return [slice(start, start + step) for start in range(0, count, step)]
+
+
+LEAST = 1e-150
+"""What is less likely than this does not decide a fit; its reciprocal squared still is a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +222,7 @@ class SmoothedLikelihood:
         shifts = self.rule.nodes @ (self.contrast @ noise).T
         p = smoothed_softmax(means @ self.contrast.T + self.offset, shifts, self.rule.weights)
         own = p[np.arange(len(self.codes)), self.codes]
-        return -float(self.weights @ np.log(np.maximum(own, TINY)))
+        return -float(self.weights @ np.log(np.maximum(own, LEAST)))
 
     def __call__(self, means: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
         """(−log likelihood, its gradient in each row's mean, its gradient in the noise map).
@@ -245,9 +242,7 @@ class SmoothedLikelihood:
         value = 0.0
         slopes = np.empty_like(a)
         towards = np.zeros((len(self.offset), len(z)))
-        step = max(1, BLOCK_ENTRIES // len(z))
-        for start in range(0, len(a), step):
-            rows = slice(start, start + step)
+        for rows in _blocks(len(a), len(z)):
             loss, slopes[rows], part = self._block(a[rows], b, w, rows)
             value += loss
             towards += part
@@ -256,11 +251,11 @@ class SmoothedLikelihood:
     def _block(self, a: Floats, b: Floats, w: Floats, rows: slice) -> tuple[float, Floats, Floats]:
         codes, weights = self.codes[rows], self.weights[rows]
         each = np.arange(len(a))
-        inverse = 1.0 / np.maximum(a @ b.T, TINY)
+        inverse = 1.0 / np.maximum(a @ b.T, LEAST)
         share = w * inverse
         mixed = share @ b
-        own = np.maximum(mixed[each, codes], TINY)
-        value = -float(weights @ np.log(np.maximum(a[each, codes] * own, TINY)))
+        own = np.maximum(mixed[each, codes], LEAST)
+        value = -float(weights @ np.log(np.maximum(a[each, codes] * own, LEAST)))
         posterior = share * b.T[codes] / own[:, None]
         posterior *= weights[:, None]
         scaled = posterior * inverse

@@ -17,7 +17,7 @@ steps of its posterior standard deviation, δ and e moving along with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,8 @@ from scipy.special import softmax
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.link_posterior import BELIEF, DEVIATIONS
+from angcal.leverages.groups import Groups
+from angcal.link_posterior import BELIEF, DEVIATIONS, fisher_scoring
 from angcal.links.multiclass import Softmax
 from angcal.multiclass.class_map import ClassMap
 
@@ -35,8 +36,6 @@ from angcal.multiclass.class_map import ClassMap
 # log a on 48 designs of 4 to 60 labels per class, 8 draws each: 0.936 at (0.7, 1.5); (1, 1) 0.944,
 # (1.5, 1.5) 0.938, (2, 2) 0.940, (1, 1.5) 0.937, (0.7, 2) 0.936, (0.5, 1.5) 0.935.
 SMALL_SLOPE_SD, LARGE_SLOPE_SD, OFFSET_SD, CLASS_SLOPE_SD = 0.7, 1.5, 0.5, 0.1
-MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN, LONGEST_STEP = 50, 30, 1e-6, 1.0
-LARGEST_LEVERAGE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +119,12 @@ class ClassPosterior:
         return value + 0.5 * float(off @ pull), np.concatenate(slopes) + pull, (p, along, away)
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        """−log density, its gradient and its Fisher information."""
-        value, gradient, parts = self._likely(theta)
+        """−log density of the entries that are estimated, its gradient and Fisher information."""
+        whole = np.zeros(1 + 2 * self.n_classes)
+        whole[self._free] = theta
+        value, gradient, parts = self._likely(whole)
         information = self._information(*parts)
-        information[np.diag_indices_from(information)] += self._precisions(theta)[self._free]
+        information[np.diag_indices_from(information)] += self._precisions(whole)[self._free]
         return value, gradient[self._free], information
 
     def _information(self, p: Floats, along: Floats, away: Floats) -> Floats:
@@ -156,24 +157,14 @@ class ClassPosterior:
     @cached_property
     def mode(self) -> tuple[Floats, Floats]:
         """(θ, information) of highest density, by Newton's method."""
-        theta = np.zeros(1 + 2 * self.n_classes)
-        theta[0] = self.log_slope
-        value, gradient, information = self._evaluate(theta)
-        for _ in range(MOST_STEPS):
-            step = np.zeros_like(theta)
-            step[self._free] = np.linalg.solve(information, -gradient)
-            if -float(gradient @ step[self._free]) < SMALLEST_GAIN:
-                break
-            step *= min(1.0, LONGEST_STEP / max(abs(float(step[0])), LONGEST_STEP))
-            for _ in range(MOST_HALVINGS):
-                found = self._evaluate(theta + step)
-                if found[0] <= value:
-                    break
-                step = 0.5 * step
-            else:
-                break
-            theta, (value, gradient, information) = theta + step, found
-        return theta, information
+        start = np.zeros(1 + 2 * self.n_classes)
+        start[0] = self.log_slope
+        unbounded = (-np.inf, np.inf)
+        (_, _, information), found = fisher_scoring(
+            self._evaluate, start[self._free], unbounded, gain=1e-6
+        )
+        start[self._free] = found
+        return start, information
 
     @cached_property
     def averaged(self) -> tuple[Floats, Floats]:
@@ -195,8 +186,10 @@ class ClassPosterior:
         offsets = delta - a * e * self._means
         return ClassMap(Softmax(K), shares, a * (1.0 + e), offsets)
 
-    def left_out_steps(self) -> Floats:
+    def left_out_steps(self, groups: Groups | None = None) -> Floats:
         """By how much leaving a row's label out of this fit lowers the row's own h, (n, K).
+
+        With groups, leaving out the labels of its group.
 
         J_iΩ⁻¹g_i/(1 − l_i), with g_i the row's part of the gradient, J_i = ∂h_i/∂θ, Ω the
         information, and l_i the share of the row's curvature along that step. From g_i the mean
@@ -211,12 +204,16 @@ class ClassPosterior:
         K, counts = self.n_classes, np.bincount(self.codes, minlength=self.n_classes)
         means = self._own.T @ gradients / np.maximum(counts, 1)[:, None]
         gradients = gradients - (counts > 1)[self.codes, None] * means[self.codes]
+        if groups is not None:
+            gradients = groups.sums(gradients)[groups.codes]
         moves = np.zeros_like(gradients)
         moves[:, self._free] = np.linalg.solve(information, gradients[:, self._free].T).T
         steps = moves[:, :1] * along + moves[:, 1 : 1 + K] + moves[:, 1 + K :] * away
+        if groups is not None:
+            return steps
         curved = weights * p * (steps - np.sum(p * steps, axis=1, keepdims=True))
         size = np.maximum(np.sum(pull**2, axis=1), np.finfo(float).tiny)
-        share = np.clip(np.sum(curved * pull, axis=1) / size, 0.0, LARGEST_LEVERAGE)
+        share = np.clip(np.sum(curved * pull, axis=1) / size, 0.0, 0.9)
         return steps / (1.0 - share)[:, None]
 
     def cosines(self, unit: float) -> tuple[Floats, Floats]:
@@ -250,7 +247,12 @@ def typical_spread(scores: Floats, weights: Floats) -> float:
 
 
 def class_posterior(
-    scores: Floats, codes: np.ndarray, weights: Floats, *, are_logits: bool = True
+    scores: Floats,
+    codes: np.ndarray,
+    weights: Floats,
+    *,
+    are_logits: bool = True,
+    groups: Groups | None = None,
 ) -> ClassPosterior:
     """The posterior, from as many rows as it takes.
 
@@ -261,10 +263,17 @@ def class_posterior(
     codes, weights : (n,) arrays
     are_logits : bool, default=True
         Whether the scores are logits; otherwise a typical scale is expected.
+    groups : Groups, optional
+        Rows that belong together, whose labels count for less.
     """
     weights = weights / np.mean(weights)
     log_slope = 0.0
     if not are_logits:
         unit = max(typical_spread(scores, weights), np.finfo(float).tiny)
         log_slope = BELIEF.log_scale - float(np.log(unit))
-    return ClassPosterior(scores, codes, weights, log_slope)
+    found = ClassPosterior(scores, codes, weights, log_slope)
+    if groups is None:
+        return found
+    left_out = found.map.predict(scores, -found.left_out_steps(groups))
+    effect = groups.design_effect(np.eye(scores.shape[1])[codes] - left_out)
+    return replace(found, weights=weights / effect)

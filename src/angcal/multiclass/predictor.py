@@ -13,23 +13,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.links.multiclass import SeveralLink, as_covariance
-from angcal.multiclass.integration import Noise, Rule, noise_of, rule_for, smoothed
-
-# Directions of S with less than this share of the largest variance say nothing that others do not.
-NEGLIGIBLE_VARIANCE = 1e-10
-# How far Cov(G) − C R⁻¹ Cᵀ may be below zero by rounding or by an estimate's error.
-SLIGHTLY_NEGATIVE = 1e-8
-MIXED_REFINEMENT = 0.6
+from angcal.links.multiclass import MulticlassLink, as_covariance
+from angcal.multiclass.integration import (
+    NEGLIGIBLE_VARIANCE,
+    Noise,
+    Rule,
+    noise_of,
+    rule_for,
+    smoothed,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralPredictor:
+class MulticlassPredictor:
     """Scores to class probabilities.
 
     Parameters
     ----------
-    link : SeveralLink
+    link : MulticlassLink
         g.
     slopes : (K, m) array
         M.
@@ -57,7 +58,7 @@ class SeveralPredictor:
     array([], dtype=float64)
     """
 
-    link: SeveralLink
+    link: MulticlassLink
     slopes: Floats
     offset: Floats
     noise: Noise
@@ -69,7 +70,7 @@ class SeveralPredictor:
     def rules(self) -> tuple[Rule, ...]:
         """Nodes of the integral for each component, the same for every row."""
         # Several components average over each other's errors.
-        refinement = 1.0 if len(self.components) == 1 else MIXED_REFINEMENT
+        refinement = 1.0 if len(self.components) == 1 else 0.6
         none = np.empty(0)
         return tuple(
             rule_for(noise * self.noise.spreads if noise > 0 else none, refinement)
@@ -197,20 +198,24 @@ def _group(rule: Rule, number: int) -> Rule:
     return Rule(rule.nodes[rows], np.full(size, 1.0 / size))
 
 
+SeveralPredictor = MulticlassPredictor
+"""Its earlier name, which model files may still have."""
+
+
 def angular_predictor(
-    link: SeveralLink,
+    link: MulticlassLink,
     cross_covariance: ArrayLike,
     score_covariance: ArrayLike,
     index_covariance: ArrayLike,
     *,
     offset: ArrayLike | None = None,
     center: ArrayLike | None = None,
-) -> SeveralPredictor:
+) -> MulticlassPredictor:
     """E_Z g(M·S + β + LZ) for known angles.
 
     Parameters
     ----------
-    link : SeveralLink
+    link : MulticlassLink
         g.
     cross_covariance : (K, m) array
         C = Cov(G, S).
@@ -225,7 +230,7 @@ def angular_predictor(
 
     Returns
     -------
-    SeveralPredictor
+    MulticlassPredictor
         Maps scores to class probabilities.
 
     See Also
@@ -241,7 +246,7 @@ def angular_predictor(
     """
     C, R, gamma = _checked(link, cross_covariance, score_covariance, index_covariance)
     slopes, rest = _given_scores(C, R, gamma)
-    return SeveralPredictor(
+    return MulticlassPredictor(
         link,
         slopes,
         _numbers("offset", offset, C.shape[0]),
@@ -250,7 +255,7 @@ def angular_predictor(
     )
 
 
-def _checked(link: SeveralLink, *covariances: ArrayLike) -> tuple[Floats, Floats, Floats]:
+def _checked(link: MulticlassLink, *covariances: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """C, R and Cov(G) as matrices that fit each other and the link."""
     C, R, gamma = (np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in covariances)
     K, m = C.shape
@@ -276,7 +281,8 @@ def _given_scores(C: Floats, R: Floats, gamma: Floats) -> tuple[Floats, Floats]:
     slopes = slopes / units
     rest = gamma - slopes @ C.T
     values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
-    if values[0] < -SLIGHTLY_NEGATIVE * max(float(np.trace(gamma)), np.finfo(float).tiny):
+    # Slightly below zero by rounding or by an estimate's error.
+    if values[0] < -1e-8 * max(float(np.trace(gamma)), np.finfo(float).tiny):
         raise ValueError(
             f"index_covariance − C R⁻¹ Cᵀ has the eigenvalue {values[0]:.3g}: these three matrices "
             "cannot be covariances of the same rows."

@@ -13,6 +13,7 @@ is left for the penalty that is chosen.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,19 +23,15 @@ from scipy.special import expit
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import product
+from angcal.leverages.groups import Groups
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
 from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.observables import Observables
 
-MOST_STEPS, MOST_HALVINGS, SMALLEST_GAIN = 50, 20, 1e-8
-ECE_BINS = 15
-# A row that determines its own curve is judged as if it did so almost.
-LARGEST_LEVERAGE = 0.99
-# How much a loss is raised for each standard error that sampled leverages leave it. Sparse rows
-# need more: on one-hot columns under weak penalties losses were off by seven of them.
-SAMPLING_WEIGHT, SPARSE_SAMPLING_WEIGHT = 2.0, 8.0
 SCORINGS = ("log_loss", "brier_score")
+CLEAR = 2.0
+"""Differences below so many standard errors are not told from chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +75,79 @@ class PenaltyPath:
     index: int
 
 
+class PathCurves(ABC):
+    """Calibrated curves of all penalties, judged by leave-one-out; columns are penalties.
+
+    Attributes
+    ----------
+    labels, weights : (n,) arrays
+        Labels or codes of classes, and case weights.
+    """
+
+    labels: Floats
+    weights: Floats
+
+    @property
+    @abstractmethod
+    def groups(self) -> Groups | None:
+        """Rows that belong together."""
+
+    @abstractmethod
+    def own(self, calibrated: bool) -> Floats:
+        """P of each row's own label, calibrated or the model's own, (n, m)."""
+
+    @abstractmethod
+    def events(self, calibrated: bool) -> tuple[Floats, Floats]:
+        """(p, y): probabilities of an event that the ECE is taken of, and whether it came true."""
+
+    def mean(self, values: Floats) -> Floats:
+        """Σ ω_i v_i/N of every column."""
+        return self.weights @ values / self.weights.sum()
+
+    @cached_property
+    def losses(self) -> Floats:
+        """−log P(y_i | p_i), (n, m)."""
+        return _losses(self.own(calibrated=True))
+
+    @property
+    def log_loss(self) -> Floats:
+        """Mean loss under every penalty."""
+        return self.mean(self.losses)
+
+    @property
+    def log_loss_se(self) -> Floats:
+        """√(Σ ω_i²(loss_i − mean)²)/N; with groups, of their sums."""
+        deviations = self.weights[:, None] * (self.losses - self.log_loss)
+        sums = deviations if self.groups is None else self.groups.sums(deviations)
+        return np.sqrt(np.sum(sums**2, axis=0)) / self.weights.sum()
+
+    @property
+    def uncalibrated_log_loss(self) -> Floats:
+        """Mean loss of the model's own probabilities."""
+        return self.mean(_losses(self.own(calibrated=False)))
+
+    def independent_labels(self, index: int) -> float:
+        """n, or what n labels of groups are worth under one penalty."""
+        if self.groups is None:
+            return float(len(self.labels))
+        p, true = self.events(calibrated=True)
+        residuals = np.broadcast_to(true, p.shape)[:, index] - p[:, index]
+        return len(self.labels) / self.groups.design_effect(residuals)
+
+    def ece(self, calibrated: bool) -> Floats:
+        """Expected calibration error under every penalty, 15 bins."""
+        (p, true), bins = self.events(calibrated), 15
+        m = p.shape[1]
+        # Σ_b (W_b/W)|ȳ_b − p̄_b| = Σ_b |Σ_{i in b} ω_i(y_i − p_i)|/W, all penalties in one sum.
+        edges = np.arange(1, bins) / bins
+        places = bin_index(p.ravel(), edges) + bins * np.tile(np.arange(m), len(p))
+        gaps = (self.weights[:, None] * (true - p)).ravel()
+        sums = np.bincount(places, gaps, bins * m).reshape(m, bins)
+        return np.abs(sums).sum(axis=1) / self.weights.sum()
+
+
 @dataclass(frozen=True, eq=False)
-class LooCurves:
+class LooCurves(PathCurves):
     """The logistic curves through the leave-one-out scores of every penalty.
 
     Attributes
@@ -88,16 +156,19 @@ class LooCurves:
         z̃, which curves are fitted to.
     honest : (n, m) array
         Scores that curves are judged by.
-    own : (n, m) array
+    bare : (n, m) array
         ũ, which the model's own probabilities are judged by.
     labels, weights : (n,) arrays
+    groups : Groups or None
+        Rows that were left out together.
     """
 
     scores: Floats
     honest: Floats
-    own: Floats
+    bare: Floats
     labels: Floats
     weights: Floats
+    groups: Groups | None = None
 
     @cached_property
     def parameters(self) -> tuple[Floats, Floats]:
@@ -119,38 +190,27 @@ class LooCurves:
         one, first, second = D.sum(axis=0), (D * s).sum(axis=0), (D * s * s).sum(axis=0)
         determinant = np.maximum(one * second - first**2, np.finfo(float).tiny)
         in_a, in_b = (one * s - first) / determinant, (second - first * s) / determinant
-        leverage = np.minimum(D * (in_a * s + in_b), LARGEST_LEVERAGE)
+        if self.groups is not None:
+            pulls = omega * (p - platt_targets(self.labels, self.weights))
+            in_group = [self.groups.sums(pulls * part)[self.groups.codes] for part in (in_a, in_b)]
+            return np.maximum(a + in_group[0], 0.0), b + in_group[1]
+        # A row that determines its own curve is judged as if it did so almost.
+        leverage = np.minimum(D * (in_a * s + in_b), 0.99)
         step = omega * (p - platt_targets(self.labels, self.weights)) / (1.0 - leverage)
         return np.maximum(a + in_a * step, 0.0), b + in_b * step
 
-    def _mean(self, values: Floats) -> Floats:
-        return self.weights @ values / self.weights.sum()
+    def events(self, calibrated: bool) -> tuple[Floats, Floats]:
+        """P(y = 1), and y."""
+        return (self.probabilities if calibrated else expit(self.bare)), self.labels[:, None]
 
-    @cached_property
-    def losses(self) -> Floats:
-        """−log P(y_i | p_i), (n, m)."""
-        return _losses(self.probabilities, self.labels)
-
-    @property
-    def log_loss(self) -> Floats:
-        """Mean loss under every penalty."""
-        return self._mean(self.losses)
-
-    @property
-    def log_loss_se(self) -> Floats:
-        """√(Σ ω_i²(loss_i − mean)²)/N."""
-        deviations = self.weights[:, None] * (self.losses - self.log_loss)
-        return np.sqrt(np.sum(deviations**2, axis=0)) / self.weights.sum()
+    def own(self, calibrated: bool) -> Floats:
+        p, y = self.events(calibrated)
+        return np.where(y == 1.0, p, 1.0 - p)
 
     @property
     def brier_score(self) -> Floats:
         """Mean of (y − p)²."""
-        return self._mean((self.labels[:, None] - self.probabilities) ** 2)
-
-    @property
-    def uncalibrated_log_loss(self) -> Floats:
-        """Mean loss of the model's own p = 1/(1 + exp(−ũ))."""
-        return self._mean(_losses(expit(self.own), self.labels))
+        return self.mean((self.labels[:, None] - self.probabilities) ** 2)
 
     def sampling_error(self, scoring: str, observables: list[Observables]) -> Floats:
         """|∂loss/∂log ρ| times the relative error of ρ: what sampled leverages leave open.
@@ -163,23 +223,11 @@ class LooCurves:
             pull *= 2.0 * p * (1.0 - p)
         moves = np.column_stack([found.slope_steps * found.residuals for found in observables])
         errors = np.array([found.step_error for found in observables])
-        return np.abs(self._mean(pull * moves)) * errors
-
-    def ece(self, calibrated: bool) -> Floats:
-        """Expected calibration error under every penalty."""
-        p = self.probabilities if calibrated else expit(self.own)
-        m = p.shape[1]
-        # Σ_b (W_b/W)|ȳ_b − p̄_b| = Σ_b |Σ_{i in b} ω_i(y_i − p_i)|/W, all penalties in one sum.
-        edges = np.arange(1, ECE_BINS) / ECE_BINS
-        places = bin_index(p.ravel(), edges) + ECE_BINS * np.tile(np.arange(m), len(p))
-        gaps = (self.weights[:, None] * (self.labels[:, None] - p)).ravel()
-        sums = np.bincount(places, gaps, ECE_BINS * m).reshape(m, ECE_BINS)
-        return np.abs(sums).sum(axis=1) / self.weights.sum()
+        return np.abs(self.mean(pull * moves)) * errors
 
 
-def _losses(p: Floats, labels: Floats) -> Floats:
-    p = np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
-    return -np.log(np.where(labels[:, None] == 1.0, p, 1.0 - p))
+def _losses(own: Floats) -> Floats:
+    return -np.log(np.maximum(own, PROBABILITY_FLOOR))
 
 
 def platt_targets(labels: Floats, weights: Floats) -> Floats:
@@ -209,7 +257,7 @@ def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats,
         return np.sum(omega * (softplus - targets * u), axis=0)
 
     value = loss(a, b)
-    for _ in range(MOST_STEPS):
+    for _ in range(50):
         p = expit(a * s + b)
         pull, curvature = omega * (p - targets), omega * p * (1.0 - p)
         ga, gb = np.sum(pull * s, axis=0), np.sum(pull, axis=0)
@@ -219,10 +267,10 @@ def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats,
         determinant = np.maximum(haa * hbb - hab**2, np.finfo(float).tiny)
         da = np.where(held, 0.0, (hab * gb - hbb * ga) / determinant)
         db = -(gb + hab * da) / np.maximum(hbb, np.finfo(float).tiny)
-        if np.all(-(ga * da + gb * db) < SMALLEST_GAIN):
+        if np.all(-(ga * da + gb * db) < 1e-8):
             break
         size = np.ones_like(a)
-        for _ in range(MOST_HALVINGS):
+        for _ in range(20):
             trial_a, trial_b = np.maximum(a + size * da, 0.0), b + size * db
             found = loss(trial_a, trial_b)
             worse = ~(found <= value + 1e-12 * np.abs(value))
@@ -238,21 +286,15 @@ def with_doubt(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Fl
     """Losses that count for more than they are where sampled leverages leave them open.
 
     The weaker the penalty the more they leave open, and the luckiest of many wide guesses would
-    win.
+    win. Each standard error counts twice; of sparse rows eight times, as on one-hot columns under
+    weak penalties losses were off by seven of them.
     """
-    weight = SPARSE_SAMPLING_WEIGHT if is_sparse else SAMPLING_WEIGHT
-    return losses + weight * errors
+    return losses + (8.0 if is_sparse else 2.0) * errors
 
 
 def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
     """The penalty of the smallest loss; of equal ones the first, which is the strongest."""
     return int(np.argmin(with_doubt(losses, errors, is_sparse=is_sparse)))
-
-
-# Differences below two standard errors are not told from chance.
-CLEAR = 2.0
-# A slope within this of 1 changes no probability by much.
-SLOPE_MARGIN = 0.1
 
 
 def calibration_slope(scores: Floats, labels: Floats) -> tuple[float, float]:
@@ -285,13 +327,10 @@ def confidence_word(slope: float, error: float) -> str:
     >>> confidence_word(0.3, 0.05), confidence_word(0.95, 0.05)
     ('overconfident', 'about right')
     """
-    if not abs(slope - 1.0) > max(CLEAR * error, SLOPE_MARGIN):
+    # A tenth changes no probability by much.
+    if not abs(slope - 1.0) > max(CLEAR * error, 0.1):
         return "about right"
     return "overconfident" if slope < 1.0 else "underconfident"
-
-
-# Less than this moves no probability by as much.
-SMALLEST_SHARE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +362,7 @@ class PenaltyAverage:
         return np.clip(p, 0.0, 1.0)
 
 
-def penalty_shares(losses: Floats, n_labels: int) -> Floats:
+def penalty_shares(losses: Floats, n_labels: float) -> Floats:
     """π of every penalty; 0 where it is negligible.
 
     Examples
@@ -333,5 +372,5 @@ def penalty_shares(losses: Floats, n_labels: int) -> Floats:
     """
     shares = np.exp(-BELIEF.labels_count_for * n_labels * (losses - losses.min()))
     shares /= shares.sum()
-    shares[shares < SMALLEST_SHARE] = 0.0
+    shares[shares < 1e-3] = 0.0  # moves no probability by as much
     return shares / shares.sum()

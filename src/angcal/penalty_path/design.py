@@ -9,6 +9,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit
@@ -24,7 +25,7 @@ class Design:
     Attributes
     ----------
     rows : Rows
-        Z with ZZᵀ = XXᵀ; see :func:`angcal.rows.rotate`.
+        Z with ZZᵀ = XXᵀ/unit²; see :func:`angcal.rows.rotate`.
     labels, weights : (n,) arrays
         Labels are 0.0 and 1.0, or the codes of K > 2 classes.
     loss : BlockLoss
@@ -36,6 +37,9 @@ class Design:
         Median of the moments about that center, of the columns that have any.
     n_features : int
         d.
+    unit : float
+        What X was divided by, a power of two: 1 unless its entries are very large or very small.
+        Strengths and weights that go in and out are those of X.
     scatter : Scatter or None
         Coordinates of steps, for rows that are read anew on every pass.
     """
@@ -48,6 +52,7 @@ class Design:
     spread: float
     typical: float
     n_features: int
+    unit: float = 1.0
     scatter: Scatter | None = None
 
     @property
@@ -70,8 +75,23 @@ class Design:
 
     def solver(self, strengths: Floats) -> NewtonCG | FarNewton:
         """The problems under these penalties."""
-        moments = self.moments if self.scatter is None else self.scatter
-        return solver_for(self.rows, self.labels, self.weights, strengths, self.loss, moments)
+        scaled = self.scaled(strengths)
+        # Beyond, single precision cannot tell a fit from one without slopes or without a penalty.
+        low, high = 1e-30 * self.spread, 1e30 * self.spread
+        if self.spread > 0 and not np.all((scaled >= low) & (scaled <= high)):
+            deviation = np.sqrt(self.spread / self.weights.sum() / self.n_features) * self.unit
+            raise ValueError(
+                f"Cs={(1.0 / strengths).tolist()} do not suit the scale of X, whose columns have a "
+                f"standard deviation of about {deviation:.1e}. Scale X, for example with "
+                "StandardScaler, or pass Cs as a whole number to have a grid made for X."
+            )
+        given = (self.rows, self.labels, self.weights, scaled, self.loss)
+        return solver_for(*given, self.moments if self.scatter is None else self.scatter)
+
+    def scaled(self, strengths: Any) -> Any:
+        """λ/unit²: the strengths for rows of Z that λ are for rows of X."""
+        with np.errstate(over="ignore", under="ignore"):
+            return strengths / self.unit / self.unit
 
     def fit_at(self, found: Solution, column: int, strength: float) -> LinearFit:
         """One penalty's fit, of rows of Z."""
@@ -83,7 +103,7 @@ class Design:
             coef=coef,
             intercept=intercept,
             loss=self.loss,
-            penalty=Ridge(strength / float(self.weights.sum())),
+            penalty=Ridge(self.scaled(strength) / float(self.weights.sum())),
             fit_intercept=self.fit_intercept,
             known_scores=scores,
         )
@@ -91,9 +111,9 @@ class Design:
     def restore(self, coef: Floats, intercept: Any) -> tuple[Floats, Any]:
         """(w, b) for rows of X from (v, b) for rows of Z, (k,) and a number, or (K, k) and (K,)."""
         if not isinstance(self.rows, RotatedRows):
-            return coef, intercept
+            return coef / self.unit, intercept
         w, center = self.rows.expand(coef.T).T, self.rows.center
-        return w, intercept - (0.0 if center is None else w @ center)
+        return w / self.unit, intercept - (0.0 if center is None else w @ center)
 
     def grid(self, count: int) -> Floats:
         """C from where the fit has about one degree of freedom to where it has nearly all.
@@ -106,15 +126,23 @@ class Design:
         strongest = self.constant_curvature * self.spread
         if not strongest > 0:
             return np.geomspace(1e-4, 1e4, count)  # no column varies, and any C does the same
-        weakest = plan.WEAKEST_SHARE * strongest * self.typical / self.spread
-        return np.geomspace(1.0 / strongest, 1.0 / weakest, count)
+        weakest = 1e-2 * strongest * self.typical / self.spread
+        grid = np.geomspace(1.0 / strongest, 1.0 / weakest, count)
+        with np.errstate(over="ignore", under="ignore"):
+            Cs = grid / self.unit / self.unit
+        if not np.all(np.isfinite(Cs) & (Cs >= np.finfo(float).tiny)):
+            raise ValueError(
+                f"X has entries of about {self.unit:.0e}, whose squares are no numbers, so that no "
+                "C suits it. Scale X, for example with StandardScaler."
+            )
+        return Cs
 
 
 def make_design(
     X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool, n_classes: int = 2
 ) -> Design:
     """The narrowest design that is worth its making."""
-    scatter, rows = None, X
+    scatter, rows, unit = None, X, 1.0
     if isinstance(X, FarRows):
         scatter = scatter_of(X, weights)
         # As for rows in memory, which have orthogonal columns where these are few.
@@ -122,12 +150,14 @@ def make_design(
         moments = scatter.columns
         central = scatter.moments[: X.shape[1]] if orthogonal else moments
     else:
-        rows = rotate(X, weights, fit_intercept)
+        unit = unit_of(X)
+        rows = rotate(X if unit == 1.0 else X / unit, weights, fit_intercept)
         moments, _ = rows.column_squares(weights)
         central = moments
     if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
-    moving = central[central > plan.STILL_SHARE * max(float(moments.max(initial=0.0)), 1e-300)]
+    # Columns of smaller moments vary by rounding only.
+    moving = central[central > 1e-9 * max(float(moments.max(initial=0.0)), 1e-300)]
     return Design(
         rows=rows,
         labels=labels,
@@ -137,5 +167,17 @@ def make_design(
         spread=float(moving.sum()),
         typical=float(np.median(moving)) if len(moving) else 0.0,
         n_features=X.shape[1],
+        unit=unit,
         scatter=scatter,
     )
+
+
+def unit_of(X: Matrix) -> float:
+    """A power of two near the largest |x|; 1 where single precision has room for its squares.
+
+    Dividing by a power of two changes no digit, so that fits follow the unit of X exactly.
+    """
+    largest = largest_entry(X)
+    if largest == 0.0 or 1e-6 <= largest <= 1e6:
+        return 1.0
+    return float(2.0 ** np.round(np.log2(largest)))

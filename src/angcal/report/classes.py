@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from angcal.displays.reliability import outside_band, worst_first
 from angcal.metrics import ReliabilityCurve, classwise_ece, classwise_reliability
-from angcal.report.figures import LeaveOneOut, row_losses
+from angcal.metrics.scores import row_losses
+from angcal.report.figures import LeaveOneOut
 
 # Few bins: a class of many has few rows.
 BINS = 5
@@ -30,10 +32,9 @@ class ClassFigures:
         Of the class.
     found : float
         Share of these for which the calibrated model holds the class the likeliest.
-    plain_loss, calibrated_loss : float
-        Mean of −log P(label) over them.
-    plain_ece, calibrated_ece : float
-        Expected calibration error of the class's probabilities, over all rows.
+    log_loss, ece : dict
+        Of the "plain" and of the "calibrated" model: mean of −log P(label) over these rows, and the
+        expected calibration error of the class's probabilities over all rows.
     curve : ReliabilityCurve
         Of its calibrated probabilities.
     """
@@ -41,10 +42,8 @@ class ClassFigures:
     name: str
     rows: int
     found: float
-    plain_loss: float
-    calibrated_loss: float
-    plain_ece: float
-    calibrated_ece: float
+    log_loss: dict[str, float]
+    ece: dict[str, float]
     curve: ReliabilityCurve
 
     @property
@@ -86,7 +85,7 @@ class ClassTable:
             f"Of {len(self.classes)} classes these are the {MOST_ROWS} whose calibrated "
             f"probabilities err most. The other {len(rest)} have {_span([c.rows for c in rest])} "
             f"rows each, and a calibration error of at most "
-            f"{max(c.calibrated_ece for c in rest):.3f}."
+            f"{max(c.ece['calibrated'] for c in rest):.3f}."
         )
 
 
@@ -109,21 +108,19 @@ def class_table(figures: LeaveOneOut, names: Sequence[str]) -> ClassTable:
     each = np.maximum(counts, 1)
     likeliest = figures.calibrated.argmax(axis=1) == codes
     found = np.bincount(codes, likeliest, K) / each
-    losses, errors = {}, {}
-    for kind in ("plain", "calibrated"):
-        p = getattr(figures, kind)
-        losses[kind] = np.bincount(codes, row_losses(p, codes), K) / each
-        errors[kind] = np.asarray(classwise_ece(codes, p, per_class=True))
+    kinds = {"plain": figures.plain, "calibrated": figures.calibrated}
+    losses = {kind: np.bincount(codes, row_losses(p, codes), K) / each for kind, p in kinds.items()}
+    errors: dict[str, Any] = {
+        kind: classwise_ece(codes, p, per_class=True) for kind, p in kinds.items()
+    }
     curves = classwise_reliability(codes, figures.calibrated, n_bins=BINS)
     classes = tuple(
         ClassFigures(
             name=str(names[k]),
             rows=int(counts[k]),
             found=float(found[k]),
-            plain_loss=float(losses["plain"][k]),
-            calibrated_loss=float(losses["calibrated"][k]),
-            plain_ece=float(errors["plain"][k]),
-            calibrated_ece=float(errors["calibrated"][k]),
+            log_loss={kind: float(values[k]) for kind, values in losses.items()},
+            ece={kind: float(values[k]) for kind, values in errors.items()},
             curve=curves[k],
         )
         for k in range(K)

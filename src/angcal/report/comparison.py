@@ -1,7 +1,7 @@
 """Out-of-fold probabilities of all calibrators of the same model, on the user's own rows.
 
-Repeated stratified cross-validation. Rows are the units of every standard error: a row's losses
-are averaged over the repetitions first.
+Repeated stratified cross-validation, in which groups stay whole. Rows, or groups where there are
+any, are the units of every standard error: a row's losses are averaged over the repetitions first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.special import expit, softmax
 from sklearn import __version__ as sklearn_version
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold
 from sklearn.utils import _safe_indexing
 
 from angcal._typing import Floats
@@ -25,17 +25,21 @@ from angcal.baselines import PlattScaling, SoftmaxTemperature
 from angcal.estimators import ScoreCalibratedClassifier
 from angcal.metrics import expected_calibration_error
 from angcal.metrics.calibration import ece_and_error
-from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
-from angcal.report.figures import both_classes, judged, row_losses
+from angcal.metrics.scores import (
+    PROBABILITY_FLOOR,
+    both_classes,
+    judged,
+    mean_and_error,
+    row_losses,
+)
 from angcal.tables import fit_table, preparation
 
-N_FOLDS, HOLDOUT_SIZE, PENALTIES = 5, 0.3, 20
+N_FOLDS, PENALTIES = 5, 20
 # Paths of three and more classes take long: in folds, penalties about the one chosen for all rows.
 PENALTIES_IN_FOLDS = 7
 
 ANGCAL, UNCALIBRATED, DEFAULT = "angcal", "uncalibrated, same C", "uncalibrated, C = 1"
 CV_TEMPERATURE = "CV temperature, scikit-learn"
-METRICS = ("log-loss", "Brier", "ECE")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +137,7 @@ def _platt_holdout(fold: Fold) -> Floats:
         fold.logistic(),
         method=PlattScaling(smoothed_targets=True),
         scores="holdout",
-        holdout_size=HOLDOUT_SIZE,
+        holdout_size=0.3,
         random_state=fold.seed,
     )
     return fold.predict(model)
@@ -161,19 +165,13 @@ METHODS = (
     Method(DEFAULT, "1", "1", "all", lambda fold: fold.predict(fold.logistic(1.0))),
     Method("Platt, leave-one-out", "the same path", "", "all", _platt_loo, needs_angcal=True),
     Method("temperature, leave-one-out", "", "the same path", "all", _temperature_loo, True),
-    Method("Platt, holdout", "1", "", f"{1 - HOLDOUT_SIZE:.0%}", _platt_holdout),
-    Method(
-        f"CalibratedClassifierCV({N_FOLDS})",
-        "5",
-        "" if HAS_TEMPERATURE else "5",
-        f"{1 - 1 / N_FOLDS:.0%}",
-        _sklearn,
-    ),
+    Method("Platt, holdout", "1", "", "70%", _platt_holdout),
+    Method("CalibratedClassifierCV(5)", "5", "" if HAS_TEMPERATURE else "5", "80%", _sklearn),
     Method(
         CV_TEMPERATURE,
         "",
         "5" if HAS_TEMPERATURE else "",
-        f"{1 - 1 / N_FOLDS:.0%}",
+        "80%",
         partial(_sklearn, method="temperature"),
     ),
 )
@@ -196,6 +194,8 @@ class Comparison:
     chance : float
         The ECE that the first method would show on these rows by chance if it were calibrated.
     failures : mapping from name to reason
+    groups : (n,) int array or None
+        Rows that stayed in one fold.
     """
 
     methods: tuple[Method, ...]
@@ -207,6 +207,7 @@ class Comparison:
     repeats: int
     chance: float
     failures: dict[str, str]
+    groups: Any = None
 
     @property
     def names(self) -> list[str]:
@@ -220,7 +221,7 @@ class Comparison:
     def difference(self, name: str, other: str) -> tuple[float, float]:
         """Mean log-loss of one method less another's, and the standard error of that."""
         gap = self.losses[self.names.index(name)] - self.losses[self.names.index(other)]
-        return mean_and_error(gap, np.ones_like(gap))
+        return mean_and_error(gap, np.ones_like(gap), self.groups)
 
 
 def repeats_for(n_entries: int, n_classes: int = 2) -> int:
@@ -230,7 +231,7 @@ def repeats_for(n_entries: int, n_classes: int = 2) -> int:
     return 4 if n_entries <= 200_000 else 2 if n_entries <= 5_000_000 else 1
 
 
-def fold_count(y: Any) -> int:
+def fold_count(y: Any, groups: Any = None) -> int:
     """Folds of the cross-validation: five, or as many as the smaller of two classes has rows.
 
     Of three and more classes one may be rare: with two rows it is in every training set. Then the
@@ -238,7 +239,8 @@ def fold_count(y: Any) -> int:
     """
     counts = np.unique(y, return_counts=True)[1]
     many = len(counts) > 2 and counts.min() > 1
-    return min(N_FOLDS, int(counts.max() if many else counts.min()))
+    most = N_FOLDS if groups is None else min(N_FOLDS, len(np.unique(groups)))
+    return min(most, int(counts.max() if many else counts.min()))
 
 
 def penalties_in_folds(model: Any) -> Any:
@@ -266,6 +268,7 @@ def compare(
     seed: int = 0,
     repeats: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    groups: Any = None,
 ) -> Comparison | str:
     """Cross-validate every method; a sentence where that cannot be done.
 
@@ -282,8 +285,10 @@ def compare(
     seed, repeats : int
     progress : callable, optional
         Called as ``progress(folds done, folds in all)``, first with 0.
+    groups : (n,) int array, optional
+        Rows that stay in one fold.
     """
-    n_classes, folds = int(codes.max()) + 1, fold_count(codes)
+    n_classes, folds = int(codes.max()) + 1, fold_count(codes, groups)
     if folds < 2:
         return "The smallest class has one row, so nothing can be left out of a fit."
     methods = [
@@ -296,12 +301,12 @@ def compare(
     tell = progress or (lambda done, total: None)
     tell(0, folds * repeats)
     Cs = None if model is None else penalties_in_folds(model)
-    for index, (train, test) in enumerate(_splits(codes, folds, repeats, seed)):
+    for index, (train, test) in enumerate(_splits(codes, folds, repeats, seed, groups)):
         with warnings.catch_warnings():
             # The fit on all rows has raised what there is to say; folds repeat it.
             warnings.simplefilter("ignore")
             try:
-                fold = _fold(features, y, codes, train, test, Cs, pool, seed)
+                fold = _fold(features, y, codes, train, test, Cs, pool, seed, groups)
             except ValueError as error:
                 return f"A part of the rows could not be fitted: {error}"
             for method in methods:
@@ -315,11 +320,18 @@ def compare(
     kept = tuple(method for method in methods if method.name not in failures)
     if not kept:
         return f"No method could be fitted: {next(iter(failures.values()))}"
-    return _measure(kept, found, codes, folds, seed, failures)
+    return _measure(kept, found, codes, folds, seed, failures, groups)
 
 
-def _splits(codes: Any, folds: int, repeats: int, seed: int) -> list[tuple[Any, Any]]:
+def _splits(codes: Any, folds: int, repeats: int, seed: int, groups: Any) -> list[tuple[Any, Any]]:
     """(training rows, test rows) of every fold."""
+    if groups is not None:
+        splitters = [
+            StratifiedGroupKFold(folds, shuffle=True, random_state=seed + number)
+            for number in range(repeats)
+        ]
+        rows = np.zeros(len(codes))
+        return [fold for each in splitters for fold in each.split(rows, codes, groups)]
     splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=seed)
     with warnings.catch_warnings():
         # scikit-learn's remark on classes with fewer rows than there are folds.
@@ -333,12 +345,22 @@ def fits_of(method: Method, n_classes: int) -> str:
 
 
 def _fold(
-    features: Any, y: Any, codes: Any, train: Any, test: Any, Cs: Any, pool: Any, seed: int
+    features: Any,
+    y: Any,
+    codes: Any,
+    train: Any,
+    test: Any,
+    Cs: Any,
+    pool: Any,
+    seed: int,
+    groups: Any,
 ) -> Fold:
     rows, raw_test = _safe_indexing(features, train), _safe_indexing(features, test)
     model = None
     if Cs is not None:
-        model = fit_table(rows, _safe_indexing(y, train), pool=pool, Cs=Cs).model
+        together = None if groups is None else groups[train]
+        labels = _safe_indexing(y, train)
+        model = fit_table(rows, labels, pool=pool, Cs=Cs, groups=together).model
     prepare = preparation(rows).fit(rows) if model is None else model[:-1]
     return Fold(
         model, prepare.transform(rows), prepare.transform(raw_test), codes[train], raw_test, seed
@@ -352,6 +374,7 @@ def _measure(
     folds: int,
     seed: int,
     failures: dict[str, str],
+    groups: Any,
 ) -> Comparison:
     K, ones = int(codes.max()) + 1, np.ones(len(codes))
     truth = np.eye(K)[codes]
@@ -363,19 +386,21 @@ def _measure(
         losses.append(row_losses(p, codes).mean(axis=0))
         brier = ((p - truth) ** 2)[:, :, columns].mean(axis=0).sum(axis=1)
         ece = ece_and_error([judged(one, codes) for one in p], ones, n_draws=60, random_state=seed)
-        rows.append([mean_and_error(losses[-1], ones), mean_and_error(brier, ones), ece])
-    table = np.array(rows)
+        pairs = [mean_and_error(values, ones, groups) for values in (losses[-1], brier)]
+        rows.append([*pairs, ece])
+    metrics, table = ("log-loss", "Brier", "ECE"), np.array(rows)
     first = found[methods[0].name].clip(0.0, 1.0)
     return Comparison(
         methods=methods,
         probabilities=found,
-        values={metric: table[:, i, 0] for i, metric in enumerate(METRICS)},
-        errors={metric: table[:, i, 1] for i, metric in enumerate(METRICS)},
+        values=dict(zip(metrics, table[:, :, 0].T, strict=True)),
+        errors=dict(zip(metrics, table[:, :, 1].T, strict=True)),
         losses=np.array(losses),
         folds=folds,
         repeats=len(first),
         chance=chance_ece([judged(first[0], codes)[1]], seed),
         failures=failures,
+        groups=groups,
     )
 
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.metrics import expected_calibration_error
-from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
+from angcal.metrics.scores import PROBABILITY_FLOOR, judged, mean_and_error, row_losses
 from angcal.penalty_path.choice import CLEAR, calibration_slope
 
 
@@ -57,6 +57,8 @@ class LeaveOneOut:
     slope, slope_error : float
         Factor that makes the plain log-odds likeliest, and its standard error: 1 where the plain
         model is as sure as it should be, below 1 where it is overconfident.
+    groups : (n,) int array or None
+        Rows that belong together, whose losses are not independent.
     """
 
     codes: Any
@@ -64,27 +66,19 @@ class LeaveOneOut:
     calibrated: Floats
     slope: float
     slope_error: float
+    groups: np.ndarray | None = None
 
     @property
     def two(self) -> bool:
         """Whether there are two classes."""
         return self.plain.shape[1] == 2
 
-    def judged(self, kind: str) -> tuple[Any, Floats]:
-        """What its calibration error is of: see `judged`.
-
-        Parameters
-        ----------
-        kind : {"plain", "calibrated"}
-        """
-        return judged(getattr(self, kind), self.codes)
-
     def side(self, kind: str) -> Side:
         """Figures of the "plain" or of the "calibrated" model."""
         p = getattr(self, kind)
         right = p.argmax(axis=1) == self.codes
         return Side(
-            ece=float(expected_calibration_error(*self.judged(kind))),
+            ece=float(expected_calibration_error(*judged(p, self.codes))),
             log_loss=float(row_losses(p, self.codes).mean()),
             confidence=float(p.max(axis=1).mean()),
             accuracy=float(right.mean()),
@@ -95,14 +89,14 @@ class LeaveOneOut:
         """Whether calibrated probabilities clearly do better than the shares of the classes."""
         shares = np.bincount(self.codes) / len(self.codes)
         gains = -np.log(shares[self.codes]) - row_losses(self.calibrated, self.codes)
-        gain, error = mean_and_error(gains, np.ones(len(gains)))
+        gain, error = mean_and_error(gains, np.ones(len(gains)), self.groups)
         return gain > CLEAR * error
 
     @property
     def gain(self) -> tuple[float, float]:
         """Mean over rows of plain less calibrated log-loss, and the standard error of that mean."""
         plain, calibrated = (row_losses(p, self.codes) for p in (self.plain, self.calibrated))
-        return mean_and_error(plain - calibrated, np.ones(len(plain)))
+        return mean_and_error(plain - calibrated, np.ones(len(plain)), self.groups)
 
 
 def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
@@ -122,26 +116,9 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
         slope, error = calibration_slope(logits[:, 1] - logits[:, 0], codes.astype(np.float64))
     else:
         slope, error = softmax_slope(logits, codes)
-    return LeaveOneOut(codes, plain, model.loo_proba_, slope, error)
-
-
-def judged(p: Floats, codes: Any) -> tuple[Any, Floats]:
-    """(0/1, probability) of every row: of the second of two classes, of the likeliest of more."""
-    if p.shape[1] == 2:
-        return codes, p[:, 1]
-    return p.argmax(axis=1) == codes, p.max(axis=1)
-
-
-def both_classes(positive: Floats) -> Floats:
-    """(n, 2) probabilities from those of the second class."""
-    return np.column_stack([1.0 - positive, positive])
-
-
-def row_losses(p: Floats, codes: Any) -> Floats:
-    """−log P(label) of every row, from (…, n, K) probabilities; P is kept above 1e-12."""
-    labels = np.broadcast_to(codes[:, None], (*p.shape[:-1], 1))
-    of_label = np.take_along_axis(p, labels, axis=-1)[..., 0]
-    return -np.log(np.clip(of_label, PROBABILITY_FLOOR, 1.0))
+    together = model.observables_.groups
+    groups = None if together is None else together.codes
+    return LeaveOneOut(codes, plain, model.loo_proba_, slope, error, groups)
 
 
 def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:

@@ -10,19 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from angcal.report.classes import ClassFigures, ClassTable, class_table
+from angcal.notices import OptimalityWarning, PoolWarning, RepeatedRowsWarning
+from angcal.report.classes import ClassTable, class_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
-from angcal.report.verdict import (
-    MOST_CLASSES_NAMED,
-    Verdict,
-    sentences,
-    shortened,
-    verdict_of,
-)
+from angcal.report.verdict import MOST_CLASSES_NAMED, Verdict, sentences, shortened, verdict_of
 from angcal.tables import FittedTable, TableError, dropped_columns, fit_table
-
-DEFAULT_TITLE = "Calibration report"
+from angcal.tables.errors import first_few
 
 Progress = Callable[[int, int, str], None]
 """(steps done, steps in all, what comes next) -> None."""
@@ -35,10 +29,8 @@ class Findings:
     Attributes
     ----------
     title, target : str
-    n_rows, n_columns, n_features : int
-        Rows, columns of the table, and features after encoding; 0 where nothing was fitted.
-    n_pool : int
-        Rows of the pool, 0 without one.
+    n_rows, n_columns : int
+        Of the table, without the target.
     classes, counts : tuples
         Names of the classes and how many rows each has.
     codes : (n,) int array
@@ -67,8 +59,6 @@ class Findings:
     target: str
     n_rows: int
     n_columns: int
-    n_features: int
-    n_pool: int
     classes: tuple[str, ...]
     counts: tuple[int, ...]
     codes: Any
@@ -90,12 +80,13 @@ def examine(
     y: Any,
     *,
     pool: Any = None,
-    title: str = DEFAULT_TITLE,
+    title: str | None = None,
     seed: int = 0,
     target: str = "y",
     repeats: int | None = None,
     notes: Sequence[str] = (),
     progress: Progress | None = None,
+    groups: Any = None,
 ) -> Findings:
     """Fit, diagnose and compare; the parameters are those of `make_report`.
 
@@ -107,7 +98,7 @@ def examine(
         raise ValueError(f"repeats={repeats!r} must be at least 1.")
     tell = progress or (lambda done, total, what: None)
     tell(0, 1, "fitting")
-    fitted, complaints, refusal = _fit(features, labels, pool, n_classes)
+    fitted, complaints, refusal = _fit(features, labels, pool, groups, n_classes)
     model = None if fitted is None else fitted.classifier
     comparison = compare(
         features,
@@ -118,16 +109,15 @@ def examine(
         seed=seed,
         repeats=repeats or repeats_for(features.shape[0] * features.shape[1], n_classes),
         progress=lambda done, total: tell(done, total, "cross-validating"),
+        groups=groups,
     )
     n_pool, names = 0 if pool is None else len(pool), tuple(str(name) for name in classes)
     figures = None if fitted is None else leave_one_out_figures(model, codes)
     return Findings(
-        title=title,
+        title="Calibration report" if title is None else title,
         target=str(target),
         n_rows=len(labels),
         n_columns=features.shape[1],
-        n_features=0 if fitted is None else int(fitted.d),
-        n_pool=n_pool,
         classes=names,
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
@@ -165,13 +155,14 @@ def _encoded(y: Any, n_rows: int, target: str) -> tuple[Any, Any, Any]:
 
 
 def _fit(
-    features: Any, labels: Any, pool: Any, n_classes: int
+    features: Any, labels: Any, pool: Any, groups: Any, n_classes: int
 ) -> tuple[FittedTable | None, tuple[str, ...], str]:
     """(fit on all rows, its warnings, why there is none); two classes must have one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            fitted, refusal = fit_table(features, labels, pool=pool, Cs=PENALTIES), ""
+            fitted = fit_table(features, labels, pool=pool, Cs=PENALTIES, groups=groups)
+            refusal = ""
         except ValueError as error:
             if n_classes == 2 or isinstance(error, TableError):
                 raise
@@ -181,8 +172,6 @@ def _fit(
 
 def plain_words(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     """Each warning once, in words for someone who has a file and not a program."""
-    from angcal import OptimalityWarning, PoolWarning, RepeatedRowsWarning
-
     ways_out = {
         PoolWarning: "Check that the pool has the same columns in the same units.",
         RepeatedRowsWarning: "Drop the copies from the table.",
@@ -205,26 +194,25 @@ def verdict(found: Findings) -> list[str]:
     """The verdict in a few sentences, the headline first."""
     if found.verdict is not None:
         return sentences(found.verdict, found.comparison)
-    pairs = list(zip(found.classes, found.counts, strict=True))
-    named = ", ".join(f"{shortened(name)} ({count})" for name, count in pairs[:MOST_CLASSES_NAMED])
-    more = len(pairs) - MOST_CLASSES_NAMED
+    pairs = zip(found.classes, found.counts, strict=True)
+    named = first_few([f"{shortened(name)} ({count})" for name, count in pairs], MOST_CLASSES_NAMED)
     return [
         "angcal could not calibrate this table.",
-        f"{found.n_rows} rows, {found.n_columns} columns; classes {named}"
-        f"{f' and {more} more' if more > 0 else ''}.",
+        f"{found.n_rows} rows, {found.n_columns} columns; classes {named}.",
         f"The reason: {found.refusal}",
     ]
 
 
 def summary(found: Findings) -> dict[str, Any]:
     """The same as plain numbers, for machines."""
+    judged = found.verdict
     numbers: dict[str, Any] = {
         "title": found.title,
         "target": found.target,
         "rows": found.n_rows,
         "columns": found.n_columns,
-        "features": found.n_features,
-        "pool_rows": found.n_pool,
+        "features": 0 if judged is None else judged.columns,
+        "pool_rows": 0 if judged is None else judged.pool_rows,
         "classes": dict(zip(found.classes, found.counts, strict=True)),
         "dropped": [list(entry) for entry in found.dropped],
         "warnings": list(found.complaints),
@@ -232,10 +220,18 @@ def summary(found: Findings) -> dict[str, Any]:
         "seed": found.seed,
         "verdict": verdict(found),
     }
-    if found.verdict is not None:
-        numbers |= _model_numbers(found.verdict, found.model.angle_)
+    if judged is not None:
+        numbers |= _model_numbers(judged, found.model.angle_)
     if found.class_table is not None and len(found.classes) > 2:
-        numbers["by_class"] = {one.name: _class_numbers(one) for one in found.class_table.classes}
+        numbers["by_class"] = {
+            one.name: {
+                "rows": one.rows,
+                "found": one.found,
+                "log-loss": one.log_loss,
+                "ECE": one.ece,
+            }
+            for one in found.class_table.classes
+        }
     shape = found.diagnostics
     if shape is not None:
         names = ("skewness", "excess_kurtosis", "unevenness")
@@ -277,12 +273,3 @@ def _model_numbers(found: Verdict, angle: Any) -> dict[str, Any]:
         numbers["angle"] = {name: getattr(found.angle, name) for name in shown}
         numbers["angle"]["interval"] = list(found.angle.cosine_interval)
     return numbers | {"map": found.map, "map_reason": found.map_reason}
-
-
-def _class_numbers(one: ClassFigures) -> dict[str, Any]:
-    return {
-        "rows": one.rows,
-        "found": one.found,
-        "log-loss": {"plain": one.plain_loss, "calibrated": one.calibrated_loss},
-        "ECE": {"plain": one.plain_ece, "calibrated": one.calibrated_ece},
-    }

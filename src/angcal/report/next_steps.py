@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from angcal.report.findings import Findings
 from angcal.report.verdict import MOST_CLASSES_NAMED, SMALL_GAIN, Verdict, shortened
-
-# A class with fewer rows has a probability that one row moves by a tenth or more.
-FEW_ROWS = 10
-# Off by less, as a share of the class's own rows, and nobody would notice.
-NOTICEABLE = 0.1
+from angcal.tables.errors import first_few
 
 
 def next_steps(found: Findings) -> list[str]:
@@ -39,7 +35,7 @@ def _which_probabilities(verdict: Verdict) -> str:
     best = verdict.plain_at_its_best
     if verdict.effect < 0:
         return f"Use the plain probabilities here: LogisticRegression(C={verdict.C:.3g})."
-    if best is not None and best.log_loss < verdict.calibrated.log_loss - SMALL_GAIN:
+    if best.log_loss < verdict.calibrated.log_loss - SMALL_GAIN:
         return (
             f"Compare with LogisticRegression(C={best.C:.3g}) as it is: under that penalty the "
             f"plain model has the lower log-loss. For the calibrated one, {keep}"
@@ -53,18 +49,20 @@ def _about_classes(found: Findings) -> list[str]:
     """Classes with too few rows, and classes whose probabilities err beyond chance."""
     steps = []
     pairs = zip(found.classes, found.counts, strict=True)
-    rare = [name for name, count in pairs if count < FEW_ROWS]
+    # With fewer rows than ten, one row moves a class's probability by a tenth or more.
+    rare = [name for name, count in pairs if count < 10]
     if rare:
         steps.append(
-            f"Collect more rows of {_named(rare)}: with fewer than {FEW_ROWS} rows a class's "
+            f"Collect more rows of {_named(rare)}: with fewer than 10 rows a class's "
             "probabilities are little more than a guess."
         )
     table = found.class_table
     if table is not None and len(found.classes) > 2:
+        # Off by less than a tenth of the class's own rows, and nobody would notice.
         off = [
             one.name
             for one in table.worst(len(table.classes))
-            if one.outside > NOTICEABLE * one.rows / found.n_rows
+            if one.outside > 0.1 * one.rows / found.n_rows
         ]
         if off:
             steps.append(
@@ -76,8 +74,7 @@ def _about_classes(found: Findings) -> list[str]:
 
 def _named(names: list[str]) -> str:
     """The first few names, and how many more there are."""
-    shown = [shortened(name) for name in names[:MOST_CLASSES_NAMED]]
-    more = len(names) - len(shown)
-    if more:
-        return f"{', '.join(shown)} and {more} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    *others, last = shown = [shortened(name) for name in names]
+    if len(shown) > MOST_CLASSES_NAMED:
+        return first_few(shown, MOST_CLASSES_NAMED)
+    return f"{', '.join(others)} and {last}" if others else last

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from angcal import __version__
 from angcal.report import pictures
 from angcal.report.classes import MOST_PICTURES, MOST_ROWS
-from angcal.report.comparison import CV_TEMPERATURE, METRICS, PENALTIES_IN_FOLDS, fits_of
+from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
-from angcal.report.findings import DEFAULT_TITLE, Findings, Progress, examine, verdict
+from angcal.report.findings import Findings, examine, verdict
 from angcal.report.next_steps import next_steps
 from angcal.report.verdict import percent, shortened, signed, table_rows
 from angcal.tables.errors import clean
@@ -35,17 +34,7 @@ MAPS = {
 PATH = {"log_loss": "log-loss", "ece": "calibration error", "cosine": "cosine of the angle"}
 
 
-def make_report(
-    features: Any,
-    y: Any,
-    *,
-    pool: Any = None,
-    title: str = DEFAULT_TITLE,
-    seed: int = 0,
-    target: str = "y",
-    repeats: int | None = None,
-    progress: Progress | None = None,
-) -> str:
+def make_report(features: Any, y: Any, **options: Any) -> str:
     """An HTML page about how to get calibrated probabilities from this table.
 
     Parameters
@@ -56,7 +45,8 @@ def make_report(
         Classes.
     pool : DataFrame, optional
         Rows without labels, with the columns of `features`.
-    title : str
+    title : str, optional
+        Heading of the page.
     seed : int
         Of the folds and the bootstrap; the same seed gives the same page.
     target : str
@@ -65,23 +55,15 @@ def make_report(
         Repetitions of the cross-validation; by default fewer for larger tables.
     progress : callable, optional
         Called as ``progress(done, total, what)`` while the page is made.
+    groups : (n,) array of int, optional
+        Which rows belong together, such as those of one patient.
 
     Returns
     -------
     str
         HTML with inline pictures: it asks nothing of the network and runs no script.
     """
-    found = examine(
-        features,
-        y,
-        pool=pool,
-        title=title,
-        seed=seed,
-        target=target,
-        repeats=repeats,
-        progress=progress,
-    )
-    return page(found)
+    return page(examine(features, y, **options))
 
 
 def page(found: Findings) -> str:
@@ -89,7 +71,7 @@ def page(found: Findings) -> str:
     content: dict[str, Any] = {
         "found": found,
         "two": len(found.classes) == 2,
-        "version": _version(),
+        "version": __version__,
         "sentences": verdict(found),
         "steps": next_steps(found),
         "drawings": _drawings(found),
@@ -122,10 +104,7 @@ def class_rows(found: Findings) -> list[tuple[str, ...]]:
             shortened(one.name),
             str(one.rows),
             percent(one.found),
-            f"{one.plain_loss:.3f}",
-            f"{one.calibrated_loss:.3f}",
-            f"{one.plain_ece:.3f}",
-            f"{one.calibrated_ece:.3f}",
+            *(f"{value:.3f}" for value in (*one.log_loss.values(), *one.ece.values())),
         )
         for one in table.first(MOST_ROWS)
     ]
@@ -156,13 +135,6 @@ def environment() -> Any:
     made.filters |= {"percent": percent, "signed": signed}
     made.globals["style"] = Markup(files("angcal.report").joinpath("report.css").read_text("utf-8"))
     return made
-
-
-def _version() -> str:
-    try:
-        return version_of("angcal")
-    except PackageNotFoundError:
-        return "(unreleased)"
 
 
 def facts(found: Findings) -> list[tuple[str, str]]:
@@ -225,10 +197,7 @@ def _comparison_rows(found: Findings) -> list[list[str]]:
             method.name,
             fits_of(method, len(found.classes)),
             method.labels,
-            *(
-                f"{compared.values[metric][i]:.3f} ± {compared.errors[metric][i]:.3f}"
-                for metric in METRICS
-            ),
+            *(f"{v[i]:.3f} ± {compared.errors[m][i]:.3f}" for m, v in compared.values.items()),
         ]
         for i, method in enumerate(compared.methods)
     ]

@@ -30,8 +30,6 @@ from angcal.report.comparison import Comparison
 from angcal.report.figures import Diagnostics, LeaveOneOut
 from angcal.tables.errors import clean
 
-# Dots of a picture: more of them show no more, and make a large file.
-MOST_DOTS = 1000
 INK = "#1b1c20"
 # Colors of figures to variables of the page's style sheet, which has a light and a dark value.
 THEME = {
@@ -52,47 +50,42 @@ SETTINGS = {
     "svg.fonttype": "none",
     # Ids that depend on the picture alone: the same data give the same file.
     "svg.hashsalt": "angcal",
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "font.size": 10.5,
 }
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
-Picture = tuple[Any, str, str, str]
-"""Figure, name, title and description, as `inline_svg` takes them."""
+Words = tuple[str, str, str]
+"""Name, title and description of a picture, as `inline_svg` takes them."""
 
 
-def drawn(draw: Callable[..., Picture]) -> Callable[..., Any]:
-    """The picture that a function draws, as inline SVG in the report's style."""
+def drawn(draw: Callable[..., Words]) -> Callable[..., Any]:
+    """What a function draws on an empty figure, its first argument, as SVG in one style."""
 
     @wraps(draw)
     def in_style(*arguments: Any) -> Any:
         import matplotlib
+        from matplotlib.figure import Figure
 
         with matplotlib.rc_context(), warnings.catch_warnings():
             # Letters that matplotlib's font lacks are measured wrongly but shown by the browser.
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             matplotlib.rcdefaults()
             matplotlib.rcParams.update(SETTINGS)
-            return inline_svg(*draw(*arguments))
+            figure = Figure(layout="constrained")
+            return inline_svg(figure, *draw(figure, *arguments))
 
     return in_style
 
 
-def _figure(height: float, width: float = 4.5) -> Any:
-    """An empty figure, in inches: small enough to stay readable on a phone."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
+def _axes(figure: Any, height: float, width: float = 4.5) -> Any:
+    """The only axes of a figure, in inches: small enough to stay readable on a phone."""
+    figure.set_size_inches(width, height)
+    return figure.subplots()
 
 
 def _style(calibrated: bool) -> dict[str, Any]:
@@ -107,20 +100,19 @@ def _short(name: str) -> str:
 
 
 @drawn
-def reliability(figures: LeaveOneOut, kind: str, positive: str) -> Picture:
+def reliability(figure: Any, figures: LeaveOneOut, kind: str, positive: str) -> Words:
     """Reliability diagram of "calibrated" or "plain" leave-one-out probabilities.
 
     Of `positive`, the second of two classes, or of the likeliest of more.
     """
-    figure, calibrated = _figure(5.3), kind == "calibrated"
-    P = getattr(figures, kind)
+    P, calibrated = getattr(figures, kind), kind == "calibrated"
     ReliabilityDisplay.from_predictions(
         figures.codes,
         P,
         classes=range(P.shape[1]),
         n_bins=10,
         name="angcal" if calibrated else "plain",
-        ax=figure.subplots(),
+        ax=_axes(figure, 5.3),
         histogram=True,
         **_style(calibrated),
     )
@@ -130,7 +122,6 @@ def reliability(figures: LeaveOneOut, kind: str, positive: str) -> Picture:
         else "Share of rows where the likeliest class is right against its mean probability"
     )
     return (
-        figure,
         f"reliability-{kind}",
         f"Reliability diagram of the {kind} probabilities",
         f"{what} in 10 bins, with 95% consistency bands and a histogram of the predictions below. "
@@ -139,10 +130,9 @@ def reliability(figures: LeaveOneOut, kind: str, positive: str) -> Picture:
 
 
 @drawn
-def angle(model: Any) -> Picture:
+def angle(figure: Any, model: Any) -> Words:
     """The angle as an angle."""
-    figure = _figure(4.6)
-    display = AngleDisplay.from_estimator(model, ax=figure.subplots())
+    display = AngleDisplay.from_estimator(model, ax=_axes(figure, 4.6))
     low, high = display.degree_interval or (0.0, 180.0)
     mark = (
         f"an arrow {display.degrees:.0f} degrees away for the true ones"
@@ -150,7 +140,6 @@ def angle(model: Any) -> Picture:
         else f"a thin line at the posterior mean, {display.degrees:.0f} degrees"
     )
     return (
-        figure,
         "angle",
         "The angle between fitted and true weights",
         f"An arrow for the fitted weights, and {mark}. The interval, a wedge, goes from "
@@ -159,14 +148,13 @@ def angle(model: Any) -> Picture:
 
 
 @drawn
-def class_angles(model: Any) -> Picture:
+def class_angles(figure: Any, model: Any) -> Words:
     """Cosines of classes that each have their own angle."""
     count = len(model.classes_)
-    figure = _figure(1.6 + 0.42 * min(count, 16), 5.6)
-    display = AngleMatrixDisplay.from_estimator(model, ax=figure.subplots(), colorbar=False)
+    ax = _axes(figure, 1.6 + 0.42 * min(count, 16), 5.6)
+    display = AngleMatrixDisplay.from_estimator(model, ax=ax, colorbar=False)
     cosines = np.diagonal(display.matrix)
     return (
-        figure,
         "angle",
         "Cosines between true and fitted weights",
         f"The cosines of {count} classes with their intervals, from {cosines.min():.2f} to "
@@ -175,14 +163,14 @@ def class_angles(model: Any) -> Picture:
 
 
 @drawn
-def plain_and_calibrated(figures: LeaveOneOut) -> Picture:
+def plain_and_calibrated(figure: Any, figures: LeaveOneOut) -> Words:
     """What calibration makes of the plain probability of each row's likeliest class."""
-    figure = _figure(4.9)
-    ax = figure.subplots()
+    ax = _axes(figure, 4.9)
     rows, likeliest = np.arange(len(figures.codes)), figures.plain.argmax(axis=1)
     plain, calibrated = figures.plain[rows, likeliest], figures.calibrated[rows, likeliest]
     order = np.argsort(plain, kind="stable")
-    shown = order[np.linspace(0, len(order) - 1, min(len(order), MOST_DOTS)).astype(int)]
+    # More dots than a thousand show no more, and make a large file.
+    shown = order[np.linspace(0, len(order) - 1, min(len(order), 1000)).astype(int)]
     ax.plot([0, 1], [0, 1], color="0.4", lw=1, label="no change", zorder=1)
     look: dict[str, Any] = {"color": STYLES[0][0], "marker": "o", "ms": 3, "ls": "", "alpha": 0.45}
     ax.plot(plain[shown], calibrated[shown], label="a row", **look)
@@ -191,7 +179,6 @@ def plain_and_calibrated(figures: LeaveOneOut) -> Picture:
     ax.set_aspect("equal", adjustable="box")
     ax.legend(loc="best", frameon=False)
     return (
-        figure,
         "link",
         "From plain to calibrated probability",
         f"A dot for each of {len(shown)} rows. On average the plain probability of the likeliest "
@@ -201,14 +188,12 @@ def plain_and_calibrated(figures: LeaveOneOut) -> Picture:
 
 
 @drawn
-def smoothed_link(model: Any) -> Picture:
+def smoothed_link(figure: Any, model: Any) -> Words:
     """F against the raw sigmoid."""
-    figure = _figure(4.9)
-    display = SmoothedLinkDisplay.from_estimator(model, ax=figure.subplots())
+    display = SmoothedLinkDisplay.from_estimator(model, ax=_axes(figure, 4.9))
     low, high = display.calibrated[[0, -1]]
     raw_low, raw_high = display.raw[[0, -1]]
     return (
-        figure,
         "link",
         "From score to probability",
         f"Over the scores of the training rows the calibrated curve rises from {low:.2f} to "
@@ -218,13 +203,11 @@ def smoothed_link(model: Any) -> Picture:
 
 
 @drawn
-def penalty_path(path: Any, metric: str, name: str) -> Picture:
+def penalty_path(figure: Any, path: Any, metric: str, name: str) -> Words:
     """Leave-one-out "log_loss", "ece" or "cosine" against C, which the reader knows by `name`."""
-    figure = _figure(2.9, 3.5)
-    PenaltyPathDisplay(path).plot([figure.subplots()], show=[metric])
+    PenaltyPathDisplay(path).plot([_axes(figure, 2.9, 3.5)], show=[metric])
     value = getattr(path, metric)[path.index]
     return (
-        figure,
         f"path-{metric}",
         f"{name[0].upper()}{name[1:]} under each penalty",
         f"The leave-one-out {name} under {len(path.C)} penalties from C = {path.C[0]:.2g} to "
@@ -233,14 +216,12 @@ def penalty_path(path: Any, metric: str, name: str) -> Picture:
 
 
 @drawn
-def comparison(found: Comparison, metric: str) -> Picture:
+def comparison(figure: Any, found: Comparison, metric: str) -> Words:
     """One metric of every method as dots."""
-    figure = _figure(1.0 + 0.36 * len(found.methods))
+    ax = _axes(figure, 1.0 + 0.36 * len(found.methods))
     values, errors = found.values[metric], found.errors[metric]
-    display = ComparisonDisplay(found.names, {metric: values}, {metric: errors})
-    display.plot([figure.subplots()])
+    ComparisonDisplay(found.names, {metric: values}, {metric: errors}).plot([ax])
     return (
-        figure,
         f"comparison-{metric}",
         f"{metric} of every method",
         f"Dots with standard errors, lower is better. The lowest {metric} is that of "
@@ -249,10 +230,9 @@ def comparison(found: Comparison, metric: str) -> Picture:
 
 
 @drawn
-def quantiles(found: Diagnostics) -> Picture:
+def quantiles(figure: Any, found: Diagnostics) -> Words:
     """Quantiles of the scores against those of a Gaussian."""
-    figure = _figure(4.0)
-    ax, x, y = figure.subplots(), found.normal_quantiles, found.score_quantiles
+    ax, x, y = _axes(figure, 4.0), found.normal_quantiles, found.score_quantiles
     reach = max(1.0, 1.05 * float(np.max(np.abs([x, y]))))
     ax.plot([-reach, reach], [-reach, reach], color="0.4", lw=1, label="Gaussian")
     ax.plot(x, y, color=STYLES[0][0], marker="o", ms=3, ls="", label="scores")
@@ -261,7 +241,6 @@ def quantiles(found: Diagnostics) -> Picture:
     ax.set_aspect("equal", adjustable="box")
     ax.legend(loc="upper left", frameon=False)
     return (
-        figure,
         "quantiles",
         "How Gaussian the scores are",
         "Quantiles of the standardized leave-one-out scores against those of a Gaussian; on the "
@@ -271,17 +250,16 @@ def quantiles(found: Diagnostics) -> Picture:
 
 
 @drawn
-def classes(shown: list[ClassFigures]) -> Picture:
+def classes(figure: Any, shown: list[ClassFigures]) -> Words:
     """Small reliability diagrams of a few classes."""
     displays = [ReliabilityDisplay(one.curve) for one in shown]
     rows = -(-len(shown) // 2)
-    figure = _figure(2.4 * rows)
+    figure.set_size_inches(4.5, 2.4 * rows)
     names = [_short(one.name) for one in shown]
     ClasswiseReliabilityDisplay(displays, names).plot(
         figure.subplots(rows, 2, squeeze=False).ravel(), columns=2, **_style(True)
     )
     return (
-        figure,
         "classes",
         "Reliability class by class",
         f"One small diagram for each of {len(shown)} classes: the frequency of the class against "

@@ -7,6 +7,7 @@ of the plain model, with the standard error of their difference over rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,16 +15,16 @@ import numpy as np
 from scipy.special import logit
 
 from angcal.displays.angle import degrees_between, degrees_of, is_determined, shared_angle
+from angcal.metrics.scores import judged
 from angcal.penalty_path.choice import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
 from angcal.tables import FittedTable
+from angcal.tables.errors import first_few
 
 # A smaller difference of log-losses matters to nobody, however certain it is.
 SMALL_GAIN = 0.002
-# Rows about a probability whose calibrated mean is told as an example.
-NEIGHBORS = 20
-MOST_CLASSES_NAMED, LONGEST_NAME = 6, 60
+MOST_CLASSES_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class Verdict:
         See `LeaveOneOut`.
     pool_rows : int
         Rows without labels.
-    plain_at_its_best : OwnPenalty or None
+    groups : int
+        Groups of rows that were left out whole; 0 where each row was left out alone.
+    plain_at_its_best : OwnPenalty
     example : (float, float) or None
         A plain probability, of three and more classes that of the likeliest, and the calibrated
         one of the same rows.
@@ -96,8 +99,9 @@ class Verdict:
     gain_error: float
     slope: float
     slope_error: float
-    pool_rows: int = 0
-    plain_at_its_best: OwnPenalty | None = None
+    pool_rows: int
+    groups: int
+    plain_at_its_best: OwnPenalty
     example: tuple[float, float] | None = None
     angle: AngleFound | None = None
     angles: dict[str, AngleFound] | None = None
@@ -156,7 +160,7 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
     model, names = fitted.classifier, [str(label) for label in fitted.classes]
     shares = np.bincount(figures.codes, minlength=len(names)) / len(figures.codes)
     choice = getattr(model, "calibration_", None)
-    angle, angles = _angles(model.angle_, names)
+    angle, angles = found_angles(model.angle_, names)
     return Verdict(
         rows=fitted.n,
         columns=fitted.d,
@@ -168,6 +172,7 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
         slope=figures.slope,
         slope_error=figures.slope_error,
         pool_rows=pool_rows,
+        groups=0 if figures.groups is None else int(figures.groups.max()) + 1,
         plain_at_its_best=_own_penalty(model.path_),
         example=_example(model, figures),
         angle=angle,
@@ -193,33 +198,35 @@ def _example(model: Any, figures: LeaveOneOut) -> tuple[float, float]:
     For two classes by the curve; for more, which have no one curve, by the mean over the rows
     whose likeliest class has about that probability.
     """
-    _, plain = figures.judged("plain")
+    _, plain = judged(figures.plain, figures.codes)
     level = float(np.clip(np.quantile(plain, 0.95), 0.01, 0.9))
     if figures.two:
         return level, float(model.curve_.predict(np.array([logit(level)]))[0])
-    near = np.argsort(np.abs(plain - level), kind="stable")[:NEIGHBORS]
+    near = np.argsort(np.abs(plain - level), kind="stable")[:20]
     likeliest = figures.plain[near].argmax(axis=1)
     return float(plain[near].mean()), float(figures.calibrated[near, likeliest].mean())
 
 
-def _angles(angle: Any, names: list[str]) -> tuple[AngleFound | None, dict[str, AngleFound] | None]:
-    """(the one angle, those of the classes where each has its own)."""
-    if np.ndim(angle.cosine) == 0:
-        return found_angle(angle), None
+def found_angles(
+    angle: Any, names: Sequence[str] = ()
+) -> tuple[AngleFound | None, dict[str, AngleFound] | None]:
+    """(the one angle, those of the classes where each has its own); both None for a fallback."""
+    if angle.is_fallback:
+        return None, None
     shared = shared_angle(angle)
     if shared is not None:
-        return found_angle(angle, *shared), None
-    return None, _class_angles(angle, names)
+        return _entry(angle, *shared), None
+    return None, {
+        name: _entry(angle, angle.cosine[k, k], angle.interval[k, k])
+        for k, name in enumerate(names)
+    }
 
 
-def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFound | None:
-    """The core's `Angle` for people; None for a fallback. One entry of an angle matrix if given."""
-    if angle.is_fallback:
-        return None
-    cosine = float(angle.cosine if cosine is None else cosine)
-    low, high = (float(end) for end in (angle.interval if interval is None else interval))
+def _entry(angle: Any, cosine: Any, interval: Any) -> AngleFound:
+    """One angle of those that were found together."""
+    low, high = (float(end) for end in interval)
     return AngleFound(
-        cosine=cosine,
+        cosine=float(cosine),
         cosine_interval=(low, high),
         degrees=degrees_of(cosine),
         degrees_interval=degrees_between((low, high)),
@@ -227,16 +234,6 @@ def found_angle(angle: Any, cosine: Any = None, interval: Any = None) -> AngleFo
         method=angle.method,
         reason=angle.reason,
     )
-
-
-def _class_angles(angle: Any, names: list[str]) -> dict[str, AngleFound] | None:
-    """For each class the angle between its true and its fitted weights."""
-    found = {
-        name: found_angle(angle, angle.cosine[k, k], angle.interval[k, k])
-        for k, name in enumerate(names)
-        if not angle.is_fallback
-    }
-    return {name: one for name, one in found.items() if one is not None} or None
 
 
 def finite(value: Any) -> Any:
@@ -267,7 +264,7 @@ def signed(value: float, always: bool = False) -> str:
 
 def shortened(name: str) -> str:
     """A name that leaves room for the rest of the sentence."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return name if len(name) <= 60 else name[:59] + "…"
 
 
 def headline(verdict: Verdict) -> str:
@@ -299,11 +296,16 @@ def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[st
 
 def _about_rows(verdict: Verdict) -> str:
     shares = [f"{shortened(name)} ({percent(share)})" for name, share in verdict.classes.items()]
-    more = len(shares) - MOST_CLASSES_NAMED
-    named = ", ".join(shares[:MOST_CLASSES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    named = first_few(shares, MOST_CLASSES_NAMED)
     columns = "1 column" if verdict.columns == 1 else f"{verdict.columns} columns"
     pool = f" {verdict.pool_rows} rows without labels help." if verdict.pool_rows else ""
-    return f"{verdict.rows} rows, {columns} after preparation; classes {named}.{pool}"
+    groups = (
+        f" Each of the {verdict.groups} groups of rows was left out whole, so that all figures are "
+        "for rows of new groups."
+        if verdict.groups
+        else ""
+    )
+    return f"{verdict.rows} rows, {columns} after preparation; classes {named}.{pool}{groups}"
 
 
 def _confidence(verdict: Verdict) -> str:
@@ -378,8 +380,7 @@ def _gain(verdict: Verdict) -> str:
             removed = 1.0 - calibrated.ece / plain.ece
             text += f" and took away {removed:.0%} of the calibration error"
         text += "."
-    best = verdict.plain_at_its_best
-    return text if best is None else f"{text} {_against_its_best(best, verdict)}"
+    return f"{text} {_against_its_best(verdict.plain_at_its_best, verdict)}"
 
 
 def _against_its_best(best: OwnPenalty, verdict: Verdict) -> str:
@@ -419,8 +420,8 @@ def out_of_fold(comparison: Comparison) -> str:
 
 def table_rows(verdict: Verdict) -> list[tuple[str, str, str]]:
     """Header and rows of a table of the leave-one-out figures."""
-    plain, calibrated = verdict.plain, verdict.calibrated
     ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE of the likeliest class"
+    plain, calibrated = verdict.plain, verdict.calibrated
     return [
         ("leave-one-out", "plain", "calibrated"),
         (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),

@@ -1,6 +1,6 @@
 """Data whose truth is known: P(y = 1 | x) = σ(w*ᵀ(x − mean)) with ‖w*‖_Σ = 1.
 
-`simulate_several` has K such indices in place of one, and any number of classes.
+`simulate_multiclass` has K such indices in place of one, and any number of classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from angcal.simulation.covariances import (
 )
 from angcal.simulation.designs import DESIGNS
 from angcal.simulation.model import SimulatedLabels, Simulation, simulate, simulate_labels
-from angcal.simulation.multiclass import SeveralSimulation, simulate_several
+from angcal.simulation.multiclass import MulticlassSimulation, simulate_multiclass
+
+# Earlier names of the two.
+SeveralSimulation, simulate_several = MulticlassSimulation, simulate_multiclass
 
 __all__ = [
     "DESIGNS",
@@ -22,11 +25,13 @@ __all__ = [
     "Covariance",
     "GivenCovariance",
     "IdentityCovariance",
+    "MulticlassSimulation",
     "SeveralSimulation",
     "SimulatedLabels",
     "Simulation",
     "SpikedCovariance",
     "simulate",
     "simulate_labels",
+    "simulate_multiclass",
     "simulate_several",
 ]

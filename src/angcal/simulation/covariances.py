@@ -17,7 +17,7 @@ class Covariance(ABC):
     """Σ = variance · C, described by what it does to vectors rather than by its d² entries.
 
     ``variance=None`` stands for 1/d, which keeps ‖x‖² of order one as d grows. A subclass says
-    what C does in ``_apply``, ``_solve``, ``_color`` and ``_load``.
+    what C = LLᵀ does in ``_solve``, ``_color`` and ``_load``.
 
     See Also
     --------
@@ -38,9 +38,6 @@ class Covariance(ABC):
             raise ValueError(
                 f"variance must be positive and finite, or None for 1/d; got {self.variance!r}"
             )
-
-    @abstractmethod
-    def _apply(self, v: Floats) -> Floats: ...
 
     @abstractmethod
     def _solve(self, v: Floats) -> Floats: ...
@@ -79,7 +76,7 @@ class Covariance(ABC):
         ndarray
             The products, in the shape of `v`.
         """
-        return self.scale * self._apply(v)
+        return self.color(np.atleast_2d(self.loadings(v).T)).T.reshape(v.shape)
 
     def solve(self, v: Floats) -> Floats:
         """Σ⁻¹v.
@@ -139,7 +136,7 @@ class Covariance(ABC):
         float
             Its norm.
         """
-        return float(np.sqrt(w @ self.apply(w)))
+        return float(np.linalg.norm(self.loadings(w)))
 
 
 @dataclass(frozen=True)
@@ -165,9 +162,6 @@ class IdentityCovariance(Covariance):
 
     d: int
     variance: float | None = None
-
-    def _apply(self, v: Floats) -> Floats:
-        return v
 
     def _solve(self, v: Floats) -> Floats:
         return v
@@ -215,10 +209,6 @@ class AutoregressiveCovariance(Covariance):
     def _accumulate(self, v: Floats, axis: int) -> Floats:
         # The recursion out_k = ρ·out_{k−1} + v_k.
         return lfilter([1.0], [1.0, -self.rho], v, axis=axis)
-
-    def _apply(self, v: Floats) -> Floats:
-        # One pass from each end; together they count the diagonal twice.
-        return self._accumulate(v, 0) + self._accumulate(v[::-1], 0)[::-1] - v
 
     def _solve(self, v: Floats) -> Floats:
         # The inverse of an AR(1) covariance is tridiagonal.
@@ -294,9 +284,6 @@ class SpikedCovariance(Covariance):
         gain = (1 + np.asarray(self.spikes, dtype=float)) ** exponent - 1
         return v + (self.directions * gain) @ (self.directions.T @ v)
 
-    def _apply(self, v: Floats) -> Floats:
-        return self._power(v, 1.0)
-
     def _solve(self, v: Floats) -> Floats:
         return self._power(v, -1.0)
 
@@ -357,14 +344,9 @@ class GivenCovariance(Covariance):
             raise ValueError(
                 "base must be positive definite; add a small multiple of the identity"
             ) from error
-        coloring = factor if self.root == "cholesky" else _symmetric_root(base)
-        derived = {"base": base, "d": len(base), "factor": factor, "coloring": coloring}
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        coloring = factor if self.root == "cholesky" else symmetric_root(base)
+        vars(self).update(base=base, d=len(base), factor=factor, coloring=coloring)
         super().__post_init__()
-
-    def _apply(self, v: Floats) -> Floats:
-        return self.base @ v
 
     def _solve(self, v: Floats) -> Floats:
         return cho_solve((self.factor, True), v)
@@ -376,8 +358,7 @@ class GivenCovariance(Covariance):
         return self.coloring.T @ v
 
 
-def _symmetric_root(matrix: Floats) -> Floats:
-    """The positive definite R with R·R = matrix."""
+def symmetric_root(matrix: Floats) -> Floats:
+    """R = Rᵀ with R·R = matrix, whose eigenvalues below zero, if any, are rounding."""
     eigenvalues, vectors = np.linalg.eigh(matrix)
-    # Cholesky has succeeded, so an eigenvalue below zero is rounding.
     return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T

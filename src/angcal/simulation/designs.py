@@ -90,13 +90,11 @@ def draw_weights(
 
 
 def draw_labels(probability: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return labels in {0, 1} with P(y = 1) as given."""
-    return (rng.random(probability.shape) < probability).astype(np.int64)
-
-
-def draw_classes(probability: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a label 0, …, L−1 for each row of probabilities."""
+    """Labels in {0, 1} from (n,) P(y = 1), or 0, …, L−1 from (n, L) probabilities."""
+    level = rng.random(len(probability))
+    if probability.ndim == 1:
+        return (level < probability).astype(np.int64)
     cumulative = np.cumsum(probability, axis=1)
     # Scaled to the row's own sum, so that rounding never draws a class of probability zero.
-    level = rng.random(len(probability)) * cumulative[:, -1]
+    level = level * cumulative[:, -1]
     return np.sum(cumulative[:, :-1] <= level[:, None], axis=1, dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,13 +32,19 @@ from angcal.simulation.designs import (
 _ENTRIES_PER_CHUNK = 2**22  # 32 MiB of doubles: rows that are only scored are never all held
 
 
-class RowLaw:
-    """x = mean + a colored white row: what every simulation can draw, whatever its labels."""
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """x = mean + a colored white row, with labels by a link of W*(x − mean): one index or more."""
 
+    X: Floats = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    weights: Floats = field(repr=False)
+    link: Any
     covariance: Covariance
     design: str
-    mean: Floats
-    degrees: float
+    mean: Floats = field(repr=False)
+    probability: Floats = field(repr=False)
+    degrees: float = 5.0
 
     def pool(self, m: int, random_state: Seed = None) -> Floats:
         """X of fresh rows without labels.
@@ -63,8 +68,22 @@ class RowLaw:
         d = self.covariance.d
         return self.covariance.color(white_rows(self.design, n, d, self.degrees, rng))
 
-    def _projected(self, directions: Floats, n: int, rng: np.random.Generator) -> Floats:
+    def _drawn(self, n: int, random_state: Seed) -> tuple[Any, Any, Any, Any]:
+        """Rows, labels, indices and probabilities of n fresh rows."""
+        rng = stream(random_state, purpose=1)
+        centered = self._centered(positive_integer("n", n), rng)
+        indices = centered @ self.weights.T
+        probability = self.link(indices)
+        return centered + self.mean, draw_labels(probability, rng), indices, probability
+
+    def _projected(self, directions: Floats, n: int, random_state: Seed) -> Floats:
         """(x − mean)ᵀv for the columns v of `directions`, never holding all the rows."""
+        rng, n = stream(random_state, purpose=3), positive_integer("n", n)
+        if self.design in ("gaussian", "elliptical"):
+            drawn = self._normal(directions, n, rng)
+            if self.design == "elliptical":
+                drawn *= radius(n, self.degrees, rng)[:, None]
+            return drawn
         # (Z·Lᵀ)v = Z·(Lᵀv): the directions are colored once, rather than every row.
         loadings, d = self.covariance.loadings(directions), self.covariance.d
         chunks = gen_batches(n, max(1, _ENTRIES_PER_CHUNK // d))
@@ -73,9 +92,15 @@ class RowLaw:
             [white_rows(self.design, size, d, self.degrees, rng) @ loadings for size in sizes]
         )
 
+    def _normal(self, directions: Floats, n: int, rng: np.random.Generator) -> Floats:
+        """The same of normal rows, with a few normals a row: their covariance is known."""
+        # The triangle of the loadings is a root of that covariance, singular or not.
+        triangle = np.linalg.qr(self.covariance.loadings(directions), mode="r")
+        return rng.standard_normal((n, len(triangle))) @ triangle
+
 
 @dataclass(frozen=True, eq=False)
-class Simulation(RowLaw):
+class Simulation(Truth):
     """Rows x, labels P(y = 1 | x) = σ(w*ᵀ(x − mean)), and everything that drew them.
 
     Attributes
@@ -108,16 +133,8 @@ class Simulation(RowLaw):
     (500, 20)
     """
 
-    X: Floats = field(repr=False)
-    y: NDArray[np.int64] = field(repr=False)
-    weights: Floats = field(repr=False)
     link: Link
-    covariance: Covariance
-    design: str
-    mean: Floats = field(repr=False)
-    signal: Floats = field(repr=False)
-    probability: Floats = field(repr=False)
-    degrees: float = 5.0
+    signal: Floats = field(repr=False, kw_only=True)
 
     def sample(
         self, n: int, random_state: Seed = None, return_truth: bool = False
@@ -138,12 +155,8 @@ class Simulation(RowLaw):
         tuple of ndarray
             Two or four arrays of n rows.
         """
-        rng = stream(random_state, purpose=1)
-        centered = self._centered(positive_integer("n", n), rng)
-        signal = centered @ self.weights
-        probability = self.link(signal)
-        X, y = centered + self.mean, draw_labels(probability, rng)
-        return (X, y, signal, probability) if return_truth else (X, y)
+        drawn = self._drawn(n, random_state)
+        return drawn if return_truth else drawn[:2]
 
     def norm(self, coef: ArrayLike) -> float:
         """‖coef‖_Σ.
@@ -233,28 +246,15 @@ class Simulation(RowLaw):
             Of each row.
         """
         coef = vector("coef", coef, self.covariance.d)
-        rng, n = stream(random_state, purpose=3), positive_integer("n", n)
-        if self.design in ("gaussian", "elliptical"):
-            pairs = self._gaussian_pairs(coef, n, rng)
-        else:
-            pairs = self._projected(np.column_stack([coef, self.weights]), n, rng)
+        pairs = self._projected(np.column_stack([coef, self.weights]), n, random_state)
         return pairs[:, 0] + (coef @ self.mean + intercept), pairs[:, 1]
 
-    def _gaussian_pairs(self, coef: Floats, n: int, rng: np.random.Generator) -> Floats:
-        # Score and signal are jointly normal given the radius, so two normals a row suffice.
+    def _normal(self, directions: Floats, n: int, rng: np.random.Generator) -> Floats:
+        coef = directions[:, 0]
         along = float(self.weights @ self.covariance.apply(coef))
         across = np.sqrt(max(self.norm(coef) ** 2 - along**2, 0.0))
         signal, noise = rng.standard_normal((2, n))
-        pairs = np.column_stack([along * signal + across * noise, signal])
-        if self.design == "elliptical":
-            pairs *= radius(n, self.degrees, rng)[:, None]
-        return pairs
-
-
-_COVARIANCES: dict[str, Callable[[int], Covariance]] = {
-    "ar": AutoregressiveCovariance,
-    "identity": IdentityCovariance,
-}
+        return np.column_stack([along * signal + across * noise, signal])
 
 
 def row_law(
@@ -271,7 +271,7 @@ def row_law(
     check_design(design, degrees)
     if not isinstance(covariance, Covariance):
         family = "ar" if covariance is None else covariance
-        if not isinstance(family, str) or family not in _COVARIANCES:
+        if not isinstance(family, str) or family not in ("ar", "identity"):
             raise ValueError(
                 "covariance must be 'ar', 'identity', None or a Covariance object; got "
                 f"{covariance!r} (wrap a matrix in GivenCovariance)"
@@ -280,25 +280,18 @@ def row_law(
             if weights is None:
                 raise ValueError("d is not known; pass d, weights, or a Covariance object")
             d = int(np.shape(np.atleast_1d(weights))[-1])
-        covariance = _COVARIANCES[family](d)
+        covariance = AutoregressiveCovariance(d) if family == "ar" else IdentityCovariance(d)
     if d is not None and d != covariance.d:
         raise ValueError(f"d={d} but covariance is for d={covariance.d}; pass one of the two")
     center = np.zeros(covariance.d) if mean is None else vector("mean", mean, covariance.d)
     return {"covariance": covariance, "design": design, "degrees": degrees, "mean": center}
 
 
-def _unit_weights(
-    weights: ArrayLike | None,
-    n_nonzero: int | None,
-    covariance: Covariance,
-    rng: np.random.Generator,
-) -> Floats:
-    """Given or drawn weights, divided by their norm ‖w‖_Σ."""
-    direction = draw_weights(weights, n_nonzero, covariance.d, rng)
-    norm = covariance.norm(direction)
-    if norm == 0.0:
+def _unit(direction: Floats, covariance: Covariance) -> Floats:
+    """Weights divided by their norm ‖w‖_Σ."""
+    if not direction.any():
         raise ValueError("weights must not all be zero; leave it None to draw them")
-    return direction / norm
+    return direction / covariance.norm(direction)
 
 
 def simulate(
@@ -344,7 +337,7 @@ def simulate(
 
     See Also
     --------
-    simulate_several, simulate_labels : Any number of classes; labels on given rows.
+    simulate_multiclass, simulate_labels : Any number of classes; labels on given rows.
 
     Examples
     --------
@@ -354,7 +347,7 @@ def simulate(
     """
     law = row_law(n, d, covariance, weights, design, degrees, mean)
     rng = np.random.default_rng(random_state)
-    unit = _unit_weights(weights, n_nonzero, law["covariance"], rng)
+    unit = _unit(draw_weights(weights, n_nonzero, law["covariance"].d, rng), law["covariance"])
     # The truth first, without rows: its own `sample` then draws them.
     none: Any = np.empty(0)
     truth = Simulation(none, none, unit, as_link(link), signal=none, probability=none, **law)

@@ -1,4 +1,4 @@
-"""Rows and labels of more than one index: `simulate_several` and the truth it returns."""
+"""Rows and labels of more than one index: `simulate_multiclass` and the truth it returns."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from angcal._typing import Floats
-from angcal.links.multiclass import CallableSeveral, SeveralLink, Softmax
-from angcal.metrics import as_probability_matrix
-from angcal.simulation.covariances import Covariance
-from angcal.simulation.designs import Seed, draw_classes, positive_integer, radius, stream
-from angcal.simulation.model import RowLaw, row_law
+from angcal.links.multiclass import CallableMulticlassLink, MulticlassLink, Softmax
+from angcal.simulation.covariances import Covariance, symmetric_root
+from angcal.simulation.designs import Seed, positive_integer
+from angcal.simulation.model import Truth, row_law
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralSimulation(RowLaw):
+class MulticlassSimulation(Truth):
     """Rows x, labels P(y = l | x) = g_l(W*(x − mean)), and everything that drew them.
 
     Attributes
@@ -35,16 +34,16 @@ class SeveralSimulation(RowLaw):
 
     See Also
     --------
-    simulate_several : Draws it.
+    simulate_multiclass : Draws it.
 
     Notes
     -----
-    An integer ``random_state`` means another stream in `simulate_several` and in each method, so
+    An integer ``random_state`` means another stream in `simulate_multiclass` and in each method, so
     reusing the number never reuses rows.
 
     Examples
     --------
-    >>> data = simulate_several(100, 20, n_indices=3, index_correlation=0.5, random_state=0)
+    >>> data = simulate_multiclass(100, 20, n_indices=3, index_correlation=0.5, random_state=0)
     >>> data.index_covariance.round(6)
     array([[1. , 0.5, 0.5],
            [0.5, 1. , 0.5],
@@ -55,16 +54,8 @@ class SeveralSimulation(RowLaw):
     (500, 20)
     """
 
-    X: Floats = field(repr=False)
-    y: NDArray[np.int64] = field(repr=False)
-    weights: Floats = field(repr=False)
-    link: SeveralLink
-    covariance: Covariance
-    design: str
-    mean: Floats = field(repr=False)
-    indices: Floats = field(repr=False)
-    probability: Floats = field(repr=False)
-    degrees: float = 5.0
+    link: MulticlassLink
+    indices: Floats = field(repr=False, kw_only=True)
 
     @property
     def n_indices(self) -> int:
@@ -95,7 +86,8 @@ class SeveralSimulation(RowLaw):
         ndarray of shape (J,)
             The norms.
         """
-        return np.linalg.norm(self._loaded(coef), axis=0)
+        rows = _rows("coef", coef, self.covariance.d)
+        return np.linalg.norm(self.covariance.loadings(rows.T), axis=0)
 
     def score_covariance(self, coef: ArrayLike) -> Floats:
         """R = Cov(S) of the unit scores S = D⁻¹Ŵ(x − mean), D = diag ‖ŵ_l‖_Σ.
@@ -129,7 +121,7 @@ class SeveralSimulation(RowLaw):
         loaded = self.covariance.loadings(self.weights.T)
         return loaded.T @ self.covariance.loadings(self._unit(coef).T)
 
-    def fresh(self, n: int, random_state: Seed = None) -> SeveralSimulation:
+    def fresh(self, n: int, random_state: Seed = None) -> MulticlassSimulation:
         """The same truth with fresh rows.
 
         Parameters
@@ -141,20 +133,11 @@ class SeveralSimulation(RowLaw):
 
         Returns
         -------
-        SeveralSimulation
+        MulticlassSimulation
             A new object with other rows.
         """
-        rng = stream(random_state, purpose=1)
-        centered = self._centered(positive_integer("n", n), rng)
-        indices = centered @ self.weights.T
-        probability = as_probability_matrix(self.link(indices), "the link's value")
-        return replace(
-            self,
-            X=centered + self.mean,
-            y=draw_classes(probability, rng),
-            indices=indices,
-            probability=probability,
-        )
+        X, y, indices, probability = self._drawn(n, random_state)
+        return replace(self, X=X, y=y, indices=indices, probability=probability)
 
     def fresh_scores(
         self, coef: ArrayLike, n: int, random_state: Seed = None
@@ -175,22 +158,9 @@ class SeveralSimulation(RowLaw):
         scores, indices : ndarray of shape (n, J) and (n, K)
             Of each row.
         """
-        rng, n = stream(random_state, purpose=3), positive_integer("n", n)
         unit = self._unit(coef)
-        both = np.concatenate([unit, self.weights]).T
-        if self.design in ("gaussian", "elliptical"):
-            # Scores and indices are jointly normal given the radius; the triangle of the loadings
-            # is a root of their covariance, singular or not.
-            triangle = np.linalg.qr(self.covariance.loadings(both), mode="r")
-            drawn = rng.standard_normal((n, len(triangle))) @ triangle
-            if self.design == "elliptical":
-                drawn *= radius(n, self.degrees, rng)[:, None]
-        else:
-            drawn = self._projected(both, n, rng)
+        drawn = self._projected(np.concatenate([unit, self.weights]).T, n, random_state)
         return drawn[:, : len(unit)], drawn[:, len(unit) :]
-
-    def _loaded(self, coef: ArrayLike) -> Floats:
-        return self.covariance.loadings(_rows("coef", coef, self.covariance.d).T)
 
     def _unit(self, coef: ArrayLike) -> Floats:
         """The rows of coef, each divided by its norm ‖ŵ_l‖_Σ."""
@@ -203,11 +173,11 @@ class SeveralSimulation(RowLaw):
         return np.asarray(coef, dtype=np.float64) / norms[:, None]
 
 
-def simulate_several(
+def simulate_multiclass(
     n: int,
     d: int | None = None,
     *,
-    link: SeveralLink | str | Callable[[Floats], Any] = "softmax",
+    link: MulticlassLink | str | Callable[[Floats], Any] = "softmax",
     n_indices: int | None = None,
     weights: ArrayLike | None = None,
     signal: ArrayLike | None = None,
@@ -217,14 +187,14 @@ def simulate_several(
     degrees: float = 5.0,
     mean: ArrayLike | None = None,
     random_state: Seed = None,
-) -> SeveralSimulation:
+) -> MulticlassSimulation:
     """P(y = l | x) = g_l(G), G = W*(x − mean) in ℝᴷ, x = mean + a colored white row.
 
     Parameters
     ----------
     n, d : int
         Rows and columns; ``d`` may be left to ``covariance`` or ``weights``.
-    link : SeveralLink, str or callable, default="softmax"
+    link : MulticlassLink, str or callable, default="softmax"
         g: "softmax", a link of `angcal.links.multiclass`, or a function from (n, K) indices to
         (n, L) class probabilities or to (n,) probabilities of class 1.
     n_indices : int, optional
@@ -241,7 +211,7 @@ def simulate_several(
 
     Returns
     -------
-    SeveralSimulation
+    MulticlassSimulation
         Rows, labels and the truth.
 
     See Also
@@ -250,7 +220,7 @@ def simulate_several(
 
     Examples
     --------
-    >>> data = simulate_several(1000, 50, n_indices=3, signal=2.0, random_state=0)
+    >>> data = simulate_multiclass(1000, 50, n_indices=3, signal=2.0, random_state=0)
     >>> data.X.shape, data.weights.shape, data.probability.shape
     ((1000, 50), (3, 50), (1000, 3))
     """
@@ -261,7 +231,7 @@ def simulate_several(
     g = _as_multiclass_link(link, K)
     # Without rows at first: its own `fresh` then draws them.
     none: Any = np.empty(0)
-    truth = SeveralSimulation(none, none, W, g, indices=none, probability=none, **law)
+    truth = MulticlassSimulation(none, none, W, g, indices=none, probability=none, **law)
     return truth.fresh(n, rng)
 
 
@@ -275,7 +245,7 @@ def _count_indices(link: Any, weights: Floats | None, n_indices: int | None) -> 
         counts["n_indices"] = positive_integer("n_indices", n_indices)
     if weights is not None:
         counts["weights"] = len(weights)
-    if isinstance(link, SeveralLink):
+    if isinstance(link, MulticlassLink):
         counts["link"] = int(link.n_indices)
     if not counts:
         raise ValueError("the number of indices is not known; pass n_indices or weights")
@@ -285,8 +255,8 @@ def _count_indices(link: Any, weights: Floats | None, n_indices: int | None) -> 
     return next(iter(counts.values()))
 
 
-def _as_multiclass_link(link: Any, n_indices: int) -> SeveralLink:
-    if isinstance(link, SeveralLink):
+def _as_multiclass_link(link: Any, n_indices: int) -> MulticlassLink:
+    if isinstance(link, MulticlassLink):
         return link
     if isinstance(link, str):
         if link != "softmax":
@@ -299,7 +269,7 @@ def _as_multiclass_link(link: Any, n_indices: int) -> SeveralLink:
         raise TypeError(f"link={link!r} must be 'softmax', a link object or a function of indices")
     # Two rows distinguish one probability per row from one row of probabilities.
     trial = np.asarray(link(np.zeros((2, n_indices))))
-    return CallableSeveral(link, n_indices, 2 if trial.ndim < 2 else trial.shape[1])
+    return CallableMulticlassLink(link, n_indices, 2 if trial.ndim < 2 else trial.shape[1])
 
 
 def _truth(
@@ -357,14 +327,14 @@ def _correlation_root(correlation: ArrayLike, size: int) -> Floats:
             f"index_correlation must be one number or a symmetric {size} × {size} matrix; "
             f"got shape {values.shape}"
         )
-    eigenvalues, vectors = np.linalg.eigh(values)
-    if np.abs(np.diag(values) - 1.0).max() > 1e-8 or eigenvalues[0] < -1e-8:
+    lowest = np.linalg.eigvalsh(values)[0]
+    if np.abs(np.diag(values) - 1.0).max() > 1e-8 or lowest < -1e-8:
         raise ValueError(
             "index_correlation must have ones on its diagonal and no negative eigenvalue; its "
-            f"lowest is {eigenvalues[0]:.3g} (one number for all pairs: at least "
+            f"lowest is {lowest:.3g} (one number for all pairs: at least "
             f"{-1.0 / max(size - 1, 1):.3g} and at most 1)"
         )
-    return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
+    return symmetric_root(values)
 
 
 def _signal_norms(signal: ArrayLike | None, n_indices: int) -> Floats:

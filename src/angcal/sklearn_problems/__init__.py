@@ -1,4 +1,4 @@
-r"""From a fitted classifier to the penalised problem it solved.
+r"""From a fitted classifier to the penalized problem it solved.
 
 :func:`read_fitted` returns a :class:`~angcal.problem.LinearFit` for the library's objective
 
@@ -12,7 +12,7 @@ Every solver writes that objective with a factor of its own in front; with the s
     SGDClassifier        (1/n) Σ ωℓ + α·R(w)                strength α·n/N
 
 where n counts rows. liblinear, the solver of ``LinearSVC`` and of
-``LogisticRegression(solver="liblinear")``, penalises the intercept like one more coefficient b/s
+``LogisticRegression(solver="liblinear")``, penalizes the intercept like one more coefficient b/s
 with s = ``intercept_scaling``: q₀ = 1/(N·C·s²).
 
 To read another type, register a function that returns its :class:`Problem`:

@@ -76,7 +76,7 @@ def as_loss(loss: Loss | str) -> Loss:
 
 @dataclass(frozen=True)
 class Problem:
-    """What an estimator minimises, in the scaling of J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b².
+    """What an estimator minimizes, in the scaling of J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b².
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ def _logistic_regression(estimator: Any) -> Problem:
 def _logistic_regression_cv(estimator: Any) -> Problem:
     if not estimator.refit:
         raise ValueError(
-            "LogisticRegressionCV(refit=False) averages the folds' coefficients, which minimise "
+            "LogisticRegressionCV(refit=False) averages the folds' coefficients, which minimize "
             "no objective; fit it with refit=True."
         )
     require_fitted(estimator, "C_")
@@ -384,7 +384,7 @@ def _require_readable_sgd(estimator: Any) -> None:
     if estimator.learning_rate in ("pa1", "pa2"):
         raise ValueError(
             f"SGDClassifier(learning_rate={estimator.learning_rate!r}) takes passive-aggressive "
-            "steps, which minimise no fixed objective; use 'optimal' or 'adaptive'."
+            "steps, which minimize no fixed objective; use 'optimal' or 'adaptive'."
         )
 
 
@@ -392,7 +392,7 @@ def _logistic(estimator: Any, C: float, l1_ratio: float | None, scaling: float) 
     # scikit-learn < 1.8 took multi_class, and softmax over (−w, w) is not the logistic loss of w.
     if getattr(estimator, "multi_class", None) == "multinomial":
         raise ValueError(
-            f"{type(estimator).__name__}(multi_class='multinomial') penalises both classes' "
+            f"{type(estimator).__name__}(multi_class='multinomial') penalizes both classes' "
             "weights; leave multi_class at its default."
         )
     penalty = getattr(estimator, "penalty", "deprecated")

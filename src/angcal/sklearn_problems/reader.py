@@ -28,7 +28,7 @@ from angcal.sklearn_problems.problem import (
 
 
 def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats) -> LinearFit:
-    """(ŵ, b̂) and the J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b² it minimises, without refitting.
+    """(ŵ, b̂) and the J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b² it minimizes, without refitting.
 
     Parameters
     ----------

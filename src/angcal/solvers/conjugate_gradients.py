@@ -22,7 +22,6 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.arrays import factor_like, namespace_of, on_host
 
-TINY = np.finfo(float).tiny
 # Share of rᵀz below which a column is solved to rounding.
 ROUNDING = 1e-30
 
@@ -208,7 +207,7 @@ class DelayedAccuracy:
 
     def begin(self, slope: Floats) -> None:
         """Residuals are measured by where they began."""
-        self._start = np.maximum(slope, TINY)
+        self._start = np.maximum(slope, np.finfo(float).tiny)
 
     def done(self, gain: Floats, form: Floats, slope: Floats) -> bool:
         """See :class:`StoppingRule`; ``hopeless`` where more steps would not help."""
@@ -216,7 +215,7 @@ class DelayedAccuracy:
         delay = max(self.SHORTEST_DELAY, int(np.ceil(self.DELAY_SHARE * len(self._history))))
         if len(self._history) < delay:
             return False
-        shares = (form - self._history[-delay]) / np.maximum(form, TINY)
+        shares = (form - self._history[-delay]) / np.maximum(form, np.finfo(float).tiny)
         # Nothing is missing from a solution whose residual is rounding.
         shares[slope <= ROUNDING * self._start] = 0.0
         self.error = float(shares.max(initial=0.0))

@@ -29,16 +29,10 @@ from angcal.leverages.far import FarHessian, gram_of_block, grams_of_block
 from angcal.losses import BlockLoss, Logistic
 from angcal.rows import FarRows, Rows, dense_parts
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
-from angcal.solvers.newton_cg import (
-    LARGEST_FORCING,
-    MOST_CG_STEPS,
-    MOST_HALVINGS,
-    MOST_NEWTON_STEPS,
-    ROUNDING,
-    SMALLEST_FORCING,
-    NewtonCG,
-    Solution,
-)
+from angcal.solvers.newton_cg import LARGEST_FORCING, SMALLEST_FORCING, NewtonCG, Solution
+
+MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
+ROUNDING = 1e-13
 
 Watch = Callable[[Floats], None]
 """Gets the point, (d + 1, scores · penalties), after each Newton step."""

@@ -17,7 +17,7 @@ def minimize(start: LinearFit, *, tol: float = 1e-9, max_iter: int = 1000) -> Li
 
     scipy's L-BFGS-B handles every smooth loss, and an ℓ₁ part by splitting w = w⁺ − w⁻ with
     bounds. A field library (skglm, glum) would ask users to compile their own loss and penalty;
-    two plain methods are a smaller price. The Newton finish reuses the factorisation that the
+    two plain methods are a smaller price. The Newton finish reuses the factorization that the
     observables need anyway and brings the KKT residual to rounding.
 
     Parameters

@@ -25,12 +25,8 @@ from angcal.losses import BlockLoss, Logistic
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
 
-MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
 # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
 LARGEST_FORCING, SMALLEST_FORCING = 0.3, 0.03
-ROUNDING = 1e-13
-# Scores that are moved along with steps in single precision are good enough for tolerances so far.
-SINGLE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,12 +195,12 @@ class NewtonCG:
         left, strengths = np.arange(self.m), self.strengths
         first, value = np.full(self.m, np.inf), self.objective(U, V, strengths)
         finished: dict[int, tuple[Any, Any, bool, float]] = {}
-        steps = 0
-        for steps in range(MOST_NEWTON_STEPS + 1):
+        steps, most = 0, 80
+        for steps in range(most + 1):
             state = _State(self, strengths, V, U)
             first = np.minimum(first, state.size)
             done = state.is_small(tol) | (state.mean_gradient <= gradient_tol)
-            kept = ~done & (steps < MOST_NEWTON_STEPS)
+            kept = ~done & (steps < most)
             self._store(finished, left, ~kept, V, U, done, state.mean_gradient)
             if not kept.any():
                 break
@@ -215,7 +211,8 @@ class NewtonCG:
             share, value = self._search(strengths, V, U, step, image, value)
             placed = self._factor(share)
             V = V + placed * step
-            if tol < SINGLE_TOLERANCE:
+            # Scores that are moved along with steps in single precision are good to this.
+            if tol < 1e-5:
                 U = self.rows.forward(V)
                 value = self.objective(U, V, strengths)
             else:
@@ -273,7 +270,7 @@ class NewtonCG:
         """For each problem the largest share 1, ½, ¼ … of the step that does not raise J, and J."""
         share, reached = np.ones(len(value)), value.copy()
         left = np.ones(len(value), dtype=bool)
-        for _ in range(MOST_HALVINGS):
+        for _ in range(30):
             placed = self._factor(share[left])
             moved = self.objective(
                 self.take(U, left) + placed * self.take(image, left),
@@ -281,7 +278,7 @@ class NewtonCG:
                 strengths[left],
             )
             # Near the optimum J changes by less than the rounding of its sum.
-            lower = moved <= value[left] + ROUNDING * np.abs(value[left])
+            lower = moved <= value[left] + 1e-13 * np.abs(value[left])
             where = np.flatnonzero(left)
             reached[where[lower]] = moved[lower]
             left[where[lower]] = False
@@ -394,7 +391,7 @@ class _State:
             return joined(back + penalty * columns), image.reshape(-1, m)
 
         stop = ResidualDrop(forcing**2)
-        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, MOST_CG_STEPS)
+        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most_steps=250)
         image = found.images.reshape(-1, q * m)
         return per_column * found.values.reshape(width, q * m), per_column * image
 

@@ -11,7 +11,7 @@ from angcal.tables.columns import aligned, dropped_columns, preparation
 from angcal.tables.errors import MissingPackageError, TableError, TableWarning
 from angcal.tables.fitting import FittedTable, fit_table
 from angcal.tables.reading import read_table
-from angcal.tables.targets import split_target
+from angcal.tables.targets import split_groups, split_target
 
 __all__ = [
     "FittedTable",
@@ -23,5 +23,6 @@ __all__ = [
     "fit_table",
     "preparation",
     "read_table",
+    "split_groups",
     "split_target",
 ]

@@ -21,20 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from angcal._typing import Floats
-from angcal.tables.errors import TableError, listed, need
+from angcal.tables.errors import TableError, listed
 from angcal.tables.reading import ABSENT_IS_ZERO
-
-MOST_LEVELS = 100
-MISSING = "(missing)"
-NUMBERS, SPARSE, CATEGORIES, DROPPED = "numbers", "sparse", "categories", "dropped"
-# Text that is numbers but for a few words, such as "unknown", is numbers; the words are missing.
-LEAST_NUMERIC_SHARE = 0.8
-LEAST_DATE_SHARE = 0.9
-DATE = r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?$"
-DATE_TYPES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
-NUMBER_TYPES = {"boolean", "integer", "floating", "decimal", "mixed-integer-float"}
-SMALLEST_COUNT = 10  # rows from which on 1, 2, 3, … is no coincidence
-ROW_NAMES = {"", "id", "index", "row", "rowid", "row_id"}
 
 
 @dataclass(frozen=True)
@@ -75,16 +63,14 @@ def rare_below(n_rows: int) -> int:
 
 def plan_columns(features: Any) -> ColumnPlan:
     """Decide for every column; an error where none is left."""
-    pd = need("pandas", "a table")
+    import pandas as pd
+
     dtypes = list(features.dtypes)
     spare = [j for j, dtype in enumerate(dtypes) if isinstance(dtype, pd.SparseDtype)]
-    plain = [
-        j for j, dtype in enumerate(dtypes) if isinstance(dtype, np.dtype) and dtype.kind in "iufb"
-    ]
-    reasons: dict[int, str] = {}
-    reasons |= _useless_numbers(features.iloc[:, plain], plain)
+    plain = [j for j, dtype in enumerate(dtypes) if _is_plain(dtype)]
+    reasons = _useless_numbers(features.iloc[:, plain], plain)
     reasons |= _useless_sparse(features.iloc[:, spare], spare)
-    kinds = dict.fromkeys(plain, NUMBERS) | dict.fromkeys(spare, SPARSE)
+    kinds: dict[int, str] = dict.fromkeys(plain, "numbers") | dict.fromkeys(spare, "sparse")
     for j in set(range(len(dtypes))) - kinds.keys():
         kinds[j], reason = _judge(features.iloc[:, j], len(features))
         if reason:
@@ -95,14 +81,19 @@ def plan_columns(features: Any) -> ColumnPlan:
         return tuple(names[j] for j in range(len(names)) if kinds[j] == kind and j not in reasons)
 
     plan = ColumnPlan(
-        numbers=kept(NUMBERS),
-        sparse=kept(SPARSE),
-        categories=kept(CATEGORIES),
+        numbers=kept("numbers"),
+        sparse=kept("sparse"),
+        categories=kept("categories"),
         dropped=tuple((names[j], reasons[j]) for j in sorted(reasons)),
     )
     if not plan.used:
         raise TableError(_nothing_left(plan))
     return plan
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether a column holds numbers or truth values as NumPy has them."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "iufb"
 
 
 def _nothing_left(plan: ColumnPlan) -> str:
@@ -125,7 +116,7 @@ def _useless_numbers(frame: Any, places: list[int]) -> dict[int, str]:
     high = np.where(finite, values, -np.inf).max(axis=0)
     reasons = {places[j]: "every entry is missing" for j in np.flatnonzero(low > high)}
     reasons |= {places[j]: _constant(low[j]) for j in np.flatnonzero(low == high)}
-    if len(values) < SMALLEST_COUNT:
+    if len(values) < 10:  # of so few rows 1, 2, 3, … may be a coincidence
         return reasons
     for j, name in enumerate(frame.columns):
         if places[j] not in reasons and _counts_rows(values[:, j], str(name)):
@@ -138,7 +129,8 @@ def _counts_rows(column: np.ndarray, name: str) -> bool:
     if column[1] - column[0] == 1 and np.all(np.diff(column) == 1):
         return True
     plain = name.lower().strip()
-    if plain not in ROW_NAMES and not plain.startswith("unnamed:"):
+    called = plain in ("", "id", "index", "row", "rowid", "row_id")
+    if not (called or plain.startswith("unnamed:")):
         return False
     whole = np.isfinite(column).all() and np.all(column == np.round(column))
     return bool(whole and len(np.unique(column)) == len(column))
@@ -159,32 +151,36 @@ def _constant(value: Any) -> str:
 
 def _judge(column: Any, n_rows: int) -> tuple[str, str]:
     """(kind, reason against it or "") of a column that is not plain numbers."""
-    pd = need("pandas", "a table")
+    import pandas as pd
+
     present = column.dropna()
     if not len(present):
-        return DROPPED, "every entry is missing"
+        return "dropped", "every entry is missing"
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return CATEGORIES, _against_categories(present, n_rows)
+        return "categories", _against_categories(present, n_rows)
     if np.iscomplexobj(present.to_numpy()):
-        return DROPPED, "its entries are complex numbers"
+        return "dropped", "its entries are complex numbers"
     kind = pd.api.types.infer_dtype(present)
-    if kind in DATE_TYPES:
-        return DROPPED, "it holds dates; make numbers of them first, such as days since an event"
-    if kind in NUMBER_TYPES:
-        return NUMBERS, _against_numbers(pd.to_numeric(present.astype(np.float64)))
+    if kind.startswith(("date", "time", "period")):
+        return "dropped", "it holds dates; make numbers of them first, such as days since an event"
+    if kind in ("boolean", "integer", "floating", "decimal", "mixed-integer-float"):
+        return "numbers", _against_numbers(pd.to_numeric(present.astype(np.float64)))
     if not all(isinstance(entry, str | int | float) for entry in present):
-        return DROPPED, "its entries are neither numbers nor text"
+        return "dropped", "its entries are neither numbers nor text"
     return _judge_text(present.map(str), n_rows)
 
 
 def _judge_text(present: Any, n_rows: int) -> tuple[str, str]:
-    pd = need("pandas", "a table")
+    import pandas as pd
+
     numbers = pd.to_numeric(present, errors="coerce")
-    if numbers.notna().mean() >= LEAST_NUMERIC_SHARE:
-        return NUMBERS, _against_numbers(numbers)
-    if present.str.match(DATE).mean() >= LEAST_DATE_SHARE:
-        return DROPPED, "it holds dates; make numbers of them first, such as days since an event"
-    return CATEGORIES, _against_categories(present, n_rows)
+    # Text that is numbers but for a few words, such as "unknown", is numbers; words are missing.
+    if numbers.notna().mean() >= 0.8:
+        return "numbers", _against_numbers(numbers)
+    year_first, year_last = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
+    if present.str.match(rf"^\s*({year_first}|{year_last})([T ].*)?$").mean() >= 0.9:
+        return "dropped", "it holds dates; make numbers of them first, such as days since an event"
+    return "categories", _against_categories(present, n_rows)
 
 
 def _against_numbers(numbers: Any) -> str:
@@ -236,7 +232,7 @@ def preparation_of(plan: ColumnPlan, n_rows: int) -> ColumnTransformer:
     levels = make_pipeline(
         TextColumns(),
         OneHotEncoder(
-            handle_unknown="ignore", min_frequency=rare_below(n_rows), max_categories=MOST_LEVELS
+            handle_unknown="ignore", min_frequency=rare_below(n_rows), max_categories=100
         ),
     )
     steps = [
@@ -266,7 +262,8 @@ def aligned(frame: Any, columns: list[str], what: str) -> Any:
             f"{what} lacks {len(absent)} of the {len(columns)} columns that the model was fitted "
             f"on: {listed(absent)}; add them under these names."
         )
-    pd = need("pandas", "a table")
+    import pandas as pd
+
     zeros = sparse.csr_matrix((len(frame), len(absent)), dtype=np.float64)
     added = pd.DataFrame.sparse.from_spmatrix(zeros, index=frame.index, columns=absent)
     return pd.concat([frame, added], axis=1)[columns]
@@ -291,8 +288,7 @@ class NumberColumns(_Columns):
 
     def transform(self, X: Any) -> Floats:
         """All columns as one dense array."""
-        plain = all(isinstance(t, np.dtype) and t.kind in "iufb" for t in X.dtypes)
-        if plain:
+        if all(_is_plain(dtype) for dtype in X.dtypes):
             values = X.to_numpy(dtype=np.float64)
         else:
             values = np.column_stack([as_numbers(X.iloc[:, j]) for j in range(X.shape[1])])
@@ -304,7 +300,8 @@ class SparseColumns(_Columns):
 
     def transform(self, X: Any) -> Any:
         """All columns as one CSR matrix."""
-        pd = need("pandas", "a table")
+        import pandas as pd
+
         if all(isinstance(dtype, pd.SparseDtype) for dtype in X.dtypes):
             return sparse.csr_matrix(X.sparse.to_coo().astype(np.float64))
         columns = [as_numbers(X.iloc[:, j]) for j in range(X.shape[1])]
@@ -324,7 +321,8 @@ class TextColumns(_Columns):
 
 def as_numbers(column: Any) -> Floats:
     """Entries as float64, NaN where they are missing or words; an error where most are words."""
-    pd = need("pandas", "a table")
+    import pandas as pd
+
     if isinstance(column.dtype, pd.SparseDtype):
         return column.sparse.to_dense().to_numpy(dtype=np.float64)
     types = pd.api.types
@@ -357,10 +355,9 @@ def as_text(column: Any) -> list[str]:
     """Entries as text; 1.0 reads "1", as whole numbers become fractions where some are missing."""
     missing = column.isna().to_numpy(dtype=bool)
     entries = column.astype(object).to_numpy()
-    return [MISSING if gone else _text(entry) for entry, gone in zip(entries, missing, strict=True)]
+    pairs = zip(entries, missing, strict=True)
+    return ["(missing)" if gone else _text(entry) for entry, gone in pairs]
 
 
 def _text(entry: Any) -> str:
-    if isinstance(entry, float) and entry.is_integer():
-        return str(int(entry))
-    return str(entry)
+    return str(int(entry) if isinstance(entry, float) and entry.is_integer() else entry)

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-MOST_NAMES = 5
-# Characters that turn the direction of writing and can make a name look like another.
-TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
 
 class TableError(ValueError):
     """A table cannot be used; the message says which, why, and what to do."""
@@ -51,8 +47,12 @@ def listed(names: Sequence[Any]) -> str:
     >>> listed(list("abcdefg"))
     "'a', 'b', 'c', 'd', 'e' and 2 more"
     """
-    shown = ", ".join(repr(str(name)) for name in names[:MOST_NAMES])
-    more = len(names) - MOST_NAMES
+    return first_few([repr(str(name)) for name in names], 5)
+
+
+def first_few(texts: Sequence[str], most: int) -> str:
+    """The first few texts with commas between them, and how many more there are."""
+    shown, more = ", ".join(texts[:most]), len(texts) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -73,8 +73,10 @@ def clean(value: Any) -> str:
 def _is_unfit(letter: str) -> bool:
     if letter in "\t\n":
         return False
-    control = unicodedata.category(letter) in ("Cc", "Cs") or letter in TURNING
-    return control or ord(letter) & 0xFFFE == 0xFFFE
+    # What turns the direction of writing can make a name look like another.
+    turning = "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
+    control = unicodedata.category(letter) in ("Cc", "Cs")
+    return control or turning or ord(letter) & 0xFFFE == 0xFFFE
 
 
 def first_line(error: BaseException) -> str:

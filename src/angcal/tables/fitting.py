@@ -10,7 +10,6 @@ from sklearn.pipeline import Pipeline
 
 from angcal.estimators import AngularLogisticRegressionCV
 from angcal.tables.columns import aligned, plan_columns, preparation_of
-from angcal.tables.errors import TableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,9 @@ class FittedTable:
         return self.model.steps[-1][1]
 
 
-def fit_table(features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 20) -> FittedTable:
+def fit_table(
+    features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 20, groups: Any = None
+) -> FittedTable:
     """Prepare, choose the penalty by leave-one-out log-loss, fit and calibrate.
 
     Parameters
@@ -50,20 +51,17 @@ def fit_table(features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 20) -
     y : ndarray
         Classes, as from `split_target`; two or more.
     pool : pandas.DataFrame, optional
-        Rows without labels, with at least the columns that are used; for two classes.
+        Rows without labels, with at least the columns that are used.
     Cs : int or sequence of float, default=20
         Inverse strengths of the penalty, as in :class:`AngularLogisticRegressionCV`.
+    groups : (n,) array, optional
+        Which rows belong together, as in :class:`AngularLogisticRegressionCV`.
     """
-    n_classes = len(np.unique(y))
-    if pool is not None and n_classes > 2:
-        raise TableError(
-            f"a pool is for two classes, and the target has {n_classes}; leave the pool out."
-        )
     plan = plan_columns(features)
     prepare = preparation_of(plan, len(features))
     X = prepare.fit_transform(features[plan.used])
     if pool is not None:
         pool = prepare.transform(aligned(pool, plan.used, "the pool"))
-    classify = AngularLogisticRegressionCV(Cs=Cs).fit(X, y, pool=pool)
+    classify = AngularLogisticRegressionCV(Cs=Cs).fit(X, y, pool=pool, groups=groups)
     model = Pipeline([("prepare", prepare), ("classify", classify)])
     return FittedTable(model, classify.classes_, plan.dropped, X.shape[0], X.shape[1])

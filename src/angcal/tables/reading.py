@@ -36,12 +36,9 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-MOST_COLUMNS = 1_000_000
 # A line as long as this is no row of a table, and reading it could take all memory.
 LONGEST_LINE = 16 * 2**20
 BLOCK = 4 * 2**20
-# Rows are counted one by one up to here; beyond it only pandas looks at their lengths.
-CHECKED_TEXT = 64 * 2**20
 
 
 def read_table(path: Any, *, least_rows: int = 2) -> Any:
@@ -130,8 +127,9 @@ def _name(column: Any) -> str:
 
 
 def _read_arrow(path: Path) -> Any:
+    import pandas as pd
+
     need("pyarrow", f"reading {path.name}")
-    pd = need("pandas", f"reading {path.name}")
     return pd.read_feather(path) if path.suffix.lower() == ".feather" else pd.read_parquet(path)
 
 
@@ -170,10 +168,10 @@ def _read_npz(path: Path) -> Any:
 
 def _check_width(X: Any, path: Path) -> None:
     """A file of a few bytes can claim columns that would take all memory."""
-    if X.shape[1] > MOST_COLUMNS:
+    if X.shape[1] > 1_000_000:
         raise TableError(
-            f"{path} has {X.shape[1]} columns, of which at most {MOST_COLUMNS} can be read; number "
-            "the columns that are used from 1 up."
+            f"{path} has {X.shape[1]} columns, of which at most 1000000 can be read; number the "
+            "columns that are used from 1 up."
         )
 
 
@@ -224,15 +222,16 @@ def _frame(X: Any, names: list[str], y: Any, path: Path) -> Any:
 
 def _read_text(path: Path, separator: str | None) -> Any:
     """The table in a text file; None as separator means comma, or semicolon where none is there."""
-    pd = need("pandas", f"reading {path.name}")
+    import pandas as pd
+
     try:
-        _check_lines(path)
-        separator = separator or _separator(path)
+        start = _check_lines(path)
+        separator = separator or _separator(start)
         _check_header(path, _check_rows(path, separator))
         return pd.read_csv(
             path,
             sep=separator,
-            decimal=_decimal(path, separator),
+            decimal=_decimal(start, separator),
             encoding="utf-8",
             na_values=["?"],
             low_memory=False,
@@ -257,14 +256,14 @@ def _opened(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
 
 
-def _check_lines(path: Path) -> None:
-    """Refuse what is not text in lines, a bounded piece at a time."""
-    unbroken, start = 0, True
+def _check_lines(path: Path) -> bytes:
+    """The first piece of a file, once all pieces are seen to be text in lines."""
+    unbroken, start = 0, b""
     with _opened(path) as file:
         while block := file.read(BLOCK):
-            if start:
+            if not start:
                 _check_start(path, block)
-            start = False
+                start = block
             ends = [end for end in (block.find(b"\n"), block.find(b"\r")) if end >= 0]
             unbroken += min(ends, default=len(block))
             if unbroken > LONGEST_LINE:
@@ -274,8 +273,9 @@ def _check_lines(path: Path) -> None:
                 )
             if ends:
                 unbroken = len(block) - max(block.rfind(b"\n"), block.rfind(b"\r")) - 1
-    if start:
+    if not start:
         raise TableError(f"{path} is empty; write the table again.")
+    return start
 
 
 def _check_start(path: Path, block: bytes) -> None:
@@ -290,28 +290,22 @@ def _check_start(path: Path, block: bytes) -> None:
         raise TableError(f"{path} is not text (it has zero bytes); export the table as CSV.")
 
 
-def _separator(path: Path) -> str:
+def _separator(start: bytes) -> str:
     """A comma, or what else separates the first line where no comma does."""
-    with _opened(path) as file:
-        line = file.readline(LONGEST_LINE)
-    for candidate in (b",", b";", b"\t"):
-        if candidate in line:
-            return candidate.decode()
-    return ","
+    line = start.partition(b"\n")[0].decode("latin1")
+    return next((mark for mark in ",;\t" if mark in line), ",")
 
 
-def _decimal(path: Path, separator: str) -> str:
+def _decimal(start: bytes, separator: str) -> str:
     """A comma where commas do not separate cells and numbers are written 1,5, else a point.
 
     1,234 is no evidence, since it may stand for a thousand.
     """
     if separator == ",":
         return "."
-    with _opened(path) as file:
-        sample = file.read(BLOCK)
     edge = re.escape(separator.encode())
     cell = rb'(?:^|%b)"?[-+]?\d*%b(?:\d\d?|\d{4,})"?(?=%b|\r|\n|\Z)'
-    commas, points = (re.search(cell % (edge, mark, edge), sample, re.M) for mark in (b",", rb"\."))
+    commas, points = (re.search(cell % (edge, mark, edge), start, re.M) for mark in (b",", rb"\."))
     return "," if commas and not points else "."
 
 
@@ -331,7 +325,8 @@ def _check_rows(path: Path, separator: str) -> list[str]:
                         f"{len(header)} in its header; every row needs the same number (quote "
                         "text that holds the separator)."
                     )
-                if rows.line_num % 1000 == 0 and raw.tell() > CHECKED_TEXT:
+                # Beyond 64 MB only pandas looks at the lengths of rows.
+                if rows.line_num % 1000 == 0 and raw.tell() > 64 * 2**20:
                     break
         except csv.Error as error:
             if not header:

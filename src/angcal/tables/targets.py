@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from angcal.notices import warn
-from angcal.tables.errors import TableError, TableWarning, listed, need
+from angcal.tables.errors import TableError, TableWarning, listed
 
-# More different values than these are a quantity, or names, not classes.
-MOST_FRACTIONS, MOST_WHOLE_NUMBERS = 10, 100
-SMALLEST_TEXT_SAMPLE, LARGEST_TEXT_SHARE = 10, 0.5
 WAY_OUT = "make a column of classes of it first, such as whether it lies above a threshold"
 
 
@@ -56,6 +53,38 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     return features, np.array([str(label) for label in y]) if y.dtype.kind == "f" else y
 
 
+def split_groups(features: Any, column: str) -> tuple[Any, np.ndarray]:
+    """Features without the column that says which rows belong together, and a number for each row.
+
+    Rows without an entry are groups of their own, with a warning.
+
+    Parameters
+    ----------
+    features : pandas.DataFrame
+    column : str
+        Its name.
+    """
+    _check_name(features, column)
+    names = features[column]
+    missing = names.isna().to_numpy(dtype=bool)
+    groups = np.unique(names[~missing].astype(str), return_inverse=True)[1]
+    numbers = np.empty(len(names), dtype=np.intp)
+    numbers[~missing] = groups
+    numbers[missing] = groups.max(initial=-1) + 1 + np.arange(int(missing.sum()))
+    if missing.any():
+        warn(
+            f"{int(missing.sum())} of {len(names)} rows have no {column!r} and were taken for "
+            "groups of their own.",
+            TableWarning,
+        )
+    if len(np.unique(numbers)) < 2:
+        raise TableError(
+            f"the groups {column!r} are {str(names.iloc[0])!r} in every row, so that nothing is "
+            "left without it; name another column."
+        )
+    return features.drop(columns=column), numbers
+
+
 def _check_name(frame: Any, target: str) -> None:
     names = list(frame.columns)
     if target in names:
@@ -70,10 +99,12 @@ def _check_name(frame: Any, target: str) -> None:
 
 def _as_labels(labels: Any, target: str) -> np.ndarray:
     """Labels without missing ones, in the plainest type that holds them."""
-    types = need("pandas", "a table").api.types
+    import pandas as pd
+
+    types = pd.api.types
     if types.is_datetime64_any_dtype(labels) or types.is_timedelta64_dtype(labels):
         raise TableError(f"the target {target!r} holds dates; {WAY_OUT}.")
-    if isinstance(labels.dtype, need("pandas", "a table").CategoricalDtype):
+    if isinstance(labels.dtype, pd.CategoricalDtype):
         labels = labels.astype(labels.cat.categories.dtype)
     if types.is_bool_dtype(labels):
         return labels.to_numpy(dtype=bool)
@@ -97,19 +128,19 @@ def _as_numbers(labels: Any, target: str) -> np.ndarray:
 
 
 def _check_classes(y: np.ndarray, classes: np.ndarray, target: str) -> None:
+    """Refuse what has so many different values that it is a quantity, or names."""
     count = len(classes)
-    if y.dtype.kind == "f" and count > MOST_FRACTIONS:
+    if y.dtype.kind == "f" and count > 10:
         raise TableError(
             f"the target {target!r} holds {count} different numbers, from {classes[0]:g} to "
             f"{classes[-1]:g}: it looks like a quantity, not classes; {WAY_OUT}."
         )
-    if y.dtype.kind == "i" and count > MOST_WHOLE_NUMBERS:
+    if y.dtype.kind == "i" and count > 100:
         raise TableError(
             f"the target {target!r} holds {count} different whole numbers: it looks like a "
             f"quantity, not classes; {WAY_OUT}."
         )
-    many = len(y) >= SMALLEST_TEXT_SAMPLE and count > LARGEST_TEXT_SHARE * len(y)
-    if y.dtype.kind == "U" and many:
+    if y.dtype.kind == "U" and len(y) >= 10 and count > 0.5 * len(y):
         raise TableError(
             f"the target {target!r} holds {count} different texts in {len(y)} rows: it looks like "
             "names, not classes; name the column of classes."

@@ -1,0 +1,154 @@
+"""What both angular classifiers do with a fit: calibrate it as asked, and keep what comes out."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from angcal._typing import Floats, Matrix
+from angcal.angle import Angle
+from angcal.calibrate import Calibration, Options, calibrate
+from angcal.estimators.options import resolved_link, resolved_softmax
+from angcal.estimators.prediction import CalibratedPrediction
+from angcal.estimators.training import Training
+from angcal.multiclass import ClassCalibration, ClassScores, calibrate_classes, class_scores
+from angcal.multiclass.observable import asked_angles
+from angcal.notices import PoolWarning, warn
+from angcal.observables import Observables
+from angcal.pools import open_pool
+from angcal.problem import LinearFit
+
+
+class AngularBase(CalibratedPrediction):
+    """Steps (C) and (D) of a fit, and probabilities that rows' own labels have not touched."""
+
+    link: Any
+    angle: Any
+    covariance: Any
+    pool: Any
+    confidence: float
+    angle_: Any
+    link_: Any
+    observables_: Any
+    _left_out: Any
+
+    def __sklearn_clone__(self) -> Self:
+        """Clone that shares the pool and the covariance, never written to, instead of copies."""
+        # "client" and "callback" are parameters of angcal.dask.
+        shared = {"pool", "client", "callback"} | (
+            {"covariance"} if isinstance(self.covariance, np.ndarray) else set()
+        )
+        params = {
+            name: value if name in shared else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        copy = type(self)(**params)
+        for attribute in ("_metadata_request", "_sklearn_output_config", "_unsaved_parameters"):
+            if hasattr(self, attribute):
+                setattr(copy, attribute, deepcopy(getattr(self, attribute)))
+        return copy
+
+    @property
+    def loo_proba_(self) -> Floats:
+        """(n, K) calibrated probabilities of the training rows, each without its own label.
+
+        Leave-one-out in full: neither the score of a row nor the curve has seen its label. From
+        the one fit, by influence; computed when asked for.
+        """
+        check_is_fitted(self, "curve_")
+        return self._left_out.probabilities()
+
+    @property
+    def plain_loo_proba_(self) -> Floats:
+        """(n, K) probabilities that the base model itself has for rows it has not seen."""
+        check_is_fitted(self, "curve_")
+        return self._left_out.plain()
+
+    def _given_pool(self, pool: Any) -> Any:
+        """The pool of ``fit``, or the constructor's; warns of data that a file did not keep."""
+        given = self.get_params(deep=False)
+        given["pool"] = self.pool if pool is None else pool
+        missing = [name for name in getattr(self, "_unsaved_parameters", ()) if given[name] is None]
+        if missing:
+            listed = " and ".join(missing)
+            warn(
+                f"This model was loaded from a file, which does not hold its {listed}, and is now "
+                f"fitted without. Give it again: model.set_params({missing[0]}=...).fit(X, y).",
+                PoolWarning,
+            )
+        return given["pool"]
+
+    def _options(self, pool: Any, X: Matrix, **more: Any) -> Options:
+        """What was asked for; blocks of the pool are checked and transformed as they are read."""
+        link, known = resolved_link(self.link)
+        opened = None
+        if pool is not None:
+            opened = open_pool(pool, X.shape[1], prepare=self._rows_like_X, min_rows=2)
+            given = self.covariance is not None and not isinstance(self.covariance, BaseEstimator)
+            if isinstance(self.angle, str) and self.angle != "loo" and not given:
+                opened.require_many_passes(f"angle={self.angle!r}")
+        return Options(
+            link=link,
+            link_known=known,
+            angle=self.angle,
+            covariance=self.covariance,
+            pool=opened,
+            confidence=self.confidence,
+            **more,
+        )
+
+    def _rows_like_X(self, rows: Any, name: str) -> Matrix:
+        """Unlabelled rows as the linear model sees them; errors name the argument."""
+        try:
+            # Columns only: entries are checked below, under the argument's own name.
+            validate_data(self, rows, reset=False, skip_check_array=True)
+        except ValueError as error:
+            raise ValueError(
+                f"{name} does not fit X: {error} Pass rows with the same columns as X."
+            ) from error
+        try:
+            return self._transformed(rows, input_name=name)
+        except ValueError as error:
+            # A transformer calls whatever it is given X.
+            if name in str(error):
+                raise
+            raise ValueError(f"{name}: {error}") from error
+
+    def _calibrated(
+        self,
+        fits: list[LinearFit],
+        observed: list[Observables],
+        training: Training,
+        options: Options,
+    ) -> Calibration | ClassCalibration:
+        """(C), (D) Angle, link and map of a fit of any number of classes."""
+        weights = training.weights
+        if training.n_classes == 2:
+            return calibrate(fits[0], observed[0], weights, options)
+        codes = training.codes.astype(np.intp)
+        given = (options.covariance, options.pool, options.confidence)
+        angles = asked_angles(options.angle, fits, observed, codes, weights, *given)
+        return self._calibrated_scores(class_scores(fits, observed), codes, weights, angles)
+
+    def _calibrated_scores(
+        self,
+        scores: ClassScores,
+        codes: np.ndarray,
+        weights: Floats,
+        angles: list[Angle] | str | None = None,
+    ) -> ClassCalibration:
+        softmax = resolved_softmax(self.link, scores.n_classes)
+        return calibrate_classes(scores, codes, weights, softmax, self.confidence, angles)
+
+    def _keep(self, result: Calibration | ClassCalibration) -> Self:
+        """Set the attributes that a calibration gives."""
+        self.angle_, self.link_, self._left_out = result.angle, result.link, result.left_out
+        if isinstance(result, Calibration):
+            self.curve_, self.scale_ = result.curve, result.scale
+        else:
+            self.curve_, self.calibration_ = result.map, result.choice
+        return self
