@@ -457,6 +457,7 @@ class FarRows(Rows):
 
     far = True
     streamed = True
+    _marks: Floats | None = None
     ahead = staticmethod(_ahead)
     back = staticmethod(_back)
 
@@ -486,6 +487,24 @@ class FarRows(Rows):
             stacked.append(lines)
             total = part if total is None else added(total, part)
         return np.concatenate(stacked), total
+
+    def image_and_marks(self, V: Floats) -> Floats:
+        """X̃V; the same pass brings `marks`, which would take one of their own."""
+        found = self.forward(np.hstack([V, self._directions]))
+        self._marks = found[:, V.shape[1] :]
+        return np.ascontiguousarray(found[:, : V.shape[1]])
+
+    @property
+    def marks(self) -> Floats:
+        """Rows along three random directions, (n, 3), by which copies of rows are told."""
+        if self._marks is None:
+            self._marks = self.forward(self._directions)
+        return self._marks
+
+    @property
+    def _directions(self) -> Floats:
+        directions = np.random.default_rng(0).normal(size=(self.shape[1], 3))
+        return np.vstack([directions, np.zeros((int(self.intercept), 3))])
 
     def single(self) -> FarRows:
         return self

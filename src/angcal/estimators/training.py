@@ -17,7 +17,7 @@ from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
 from angcal.leverages.groups import Groups, groups_of
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
-from angcal.rows import FarRows, Rows, as_rows
+from angcal.rows import FarRows, as_rows
 
 SMALLEST_SAMPLE = 5
 ARRAY_RULES: dict[str, Any] = {
@@ -358,11 +358,10 @@ def copies(X: Matrix) -> np.ndarray:
     Told by three random projections that agree: rows next to each other along the first are
     compared along the other two.
     """
-    directions = np.random.default_rng(0).normal(size=(X.shape[1], 3))
-    if isinstance(X, Rows):
-        marks = X.forward(np.vstack([directions, np.zeros((int(X.intercept), 3))]))
+    if isinstance(X, FarRows):
+        marks = X.marks
     else:
-        marks = product(X, directions)
+        marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
     spread = marks.std(axis=0)
     if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
         return np.arange(len(marks))  # rows that are all alike say nothing at all

@@ -423,7 +423,7 @@ class FarNewton:
             # A softmax leaves the mean of its intercepts open.
             level = out[d].reshape(self.q, -1)
             out[d] = (level - level.mean(axis=0)).ravel()
-        scores = self.rows.forward(out)
+        scores = self.rows.image_and_marks(out)
         intercepts = out[d] if self.rows.intercept else np.zeros(self.q * self.m)
         return Solution(out[:d], intercepts, scores, converged, gradient, steps, self.rows.passes)
 
