@@ -327,7 +327,7 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
         return  # rows that belong together were named
     numbers = copies(X)
     repeated = np.bincount(numbers)[numbers] > 1
-    if not repeated.any() or not _agree(codes, numbers):
+    if not _agree(codes, numbers):
         return
     together, missed, spread = Groups(numbers), 0.0, 0.0
     for found in observed:
@@ -346,28 +346,35 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
 
 
 def _agree(codes: Floats, numbers: np.ndarray) -> bool:
-    """Whether rows of one number have one label, all but a few of them."""
+    """Whether rows of one number have one label, more often than chance would have it."""
     order = np.argsort(numbers, kind="stable")
     pairs = np.diff(numbers[order]) == 0
-    return bool(np.mean(codes[order[1:][pairs]] == codes[order[:-1][pairs]]) >= 0.95)
+    first, second = codes[order[:-1][pairs]], codes[order[1:][pairs]]
+    if not len(first) or np.mean(first == second) < 0.95:
+        return False
+    shares = np.bincount(codes.astype(np.intp)) / len(codes)
+    return float(np.sum(np.log(shares[first.astype(np.intp)]))) < np.log(1e-3)
 
 
 def copies(X: Matrix) -> np.ndarray:
-    """A number for each row, the same where rows differ by less than 1e-4 of the rows' spread.
+    """A number for each row, the same for rows that are equal or all but equal.
 
     Told by three random projections that agree: rows next to each other along the first are
-    compared along the other two.
+    compared along the other two. All but equal are rows a thousand times closer than the closest
+    twentieth of random pairs, which of rows in clusters are those within a cluster.
     """
-    if isinstance(X, FarRows):
-        marks = X.marks
-    else:
-        marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
-    spread = marks.std(axis=0)
-    if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
-        return np.arange(len(marks))  # rows that are all alike say nothing at all
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(X.shape[1], 3))
+    marks = X.marks if isinstance(X, FarRows) else product(X, directions)
+    n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
+    if not np.all(marks.std(axis=0) > 1e-12 * largest):
+        return np.arange(n)  # rows that are all alike say nothing at all
+    pairs = rng.integers(0, n, size=(2, max(n, 1000)))
+    apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
+    near = 1e-3 * np.quantile(apart, 0.05, axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])
-    differ = np.any(np.abs(np.diff(marks[order], axis=0)) > 1e-4 * spread, axis=1)
-    numbers = np.empty(len(marks), dtype=np.intp)
+    differ = np.any(np.abs(np.diff(marks[order], axis=0)) > near, axis=1)
+    numbers = np.empty(n, dtype=np.intp)
     numbers[order] = np.concatenate([[0], np.cumsum(differ)])
     return numbers
 
