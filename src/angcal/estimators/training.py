@@ -129,13 +129,12 @@ def validated(
         refuse_dask(values, name)
     groups = _checked_groups(groups, y)
     if on_device(X):
-        if fit_params:
+        refused = [*(fit_params or {}), *([] if groups is None else ["groups"])]
+        if refused:
             raise TypeError(
-                f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
+                f"fit was given {', '.join(refused)}, but the solver for tensors takes no fit "
                 "parameters; leave it out, or pass NumPy arrays."
             )
-        if groups is not None:
-            raise TypeError("groups are not taken with tensors; pass NumPy arrays.")
         training = _checked_tensor(estimator, X, y, sample_weight, many_classes)
     else:
         if raw_rows:
@@ -149,10 +148,8 @@ def validated(
         training = _weighted(X, *labels, sample_weight, fit_params or {}, groups)
     codes, estimator.classes_ = training.codes, training.classes
     if codes.min() == codes.max():
-        present = training.classes[int(codes[0])]
-        raise ValueError(
-            f"y has one class only ({present!r}); a classifier needs rows of two classes."
-        )
+        only = training.classes[int(codes[0])]
+        raise ValueError(f"y has one class only ({only!r}); a classifier needs rows of two.")
     if len(codes) < SMALLEST_SAMPLE:
         raise ValueError(
             f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
