@@ -139,13 +139,12 @@ def validated(
         refuse_dask(values, name)
     groups = _checked_groups(groups, y)
     if on_device(X):
-        if fit_params:
+        refused = [*(fit_params or {}), *([] if groups is None else ["groups"])]
+        if refused:
             raise TypeError(
-                f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
+                f"fit was given {', '.join(refused)}, but the solver for tensors takes no fit "
                 "parameters; leave it out, or pass NumPy arrays."
             )
-        if groups is not None:
-            raise TypeError("groups are not taken with tensors; pass NumPy arrays.")
         training = _checked_tensor(estimator, X, y, sample_weight, many_classes)
     elif (far := far_rows(X, far_intercept)) is not None:
         return far_training(estimator, far, y, sample_weight, many_classes, groups)
@@ -166,10 +165,8 @@ def _begun(estimator: Any, training: Training) -> Training:
     """Training with enough rows; the estimator has its classes and nothing of an earlier fit."""
     codes, estimator.classes_ = training.codes, training.classes
     if codes.min() == codes.max():
-        present = training.classes[int(codes[0])]
-        raise ValueError(
-            f"y has one class only ({present!r}); a classifier needs rows of two classes."
-        )
+        only = training.classes[int(codes[0])]
+        raise ValueError(f"y has one class only ({only!r}); a classifier needs rows of two.")
     if len(codes) < SMALLEST_SAMPLE:
         raise ValueError(
             f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
