@@ -401,3 +401,14 @@ def test_tensors_stay_tensors(monkeypatch):
     np.testing.assert_allclose(copy.prevalence_.shares, host.prevalence_.shares, atol=1e-5)
     np.testing.assert_allclose(p.numpy(), host.predict_proba(X), atol=1e-4)
     np.testing.assert_allclose(found, many.with_prevalence(shares).predict_proba(Z), atol=1e-9)
+
+
+def test_dask_rows_are_predicted_when_asked():
+    dask = pytest.importorskip("dask.array")
+    clf, X, _ = two()
+    rows = dask.from_array(X, chunks=(100, 20))
+    copy = clf.with_prevalence_from(rows)
+    host = clf.with_prevalence_from(X)
+    np.testing.assert_allclose(copy.prevalence_.shares, host.prevalence_.shares, atol=1e-9)
+    found = clf.with_prevalence(0.1).predict_proba(rows).compute()
+    np.testing.assert_allclose(found, clf.with_prevalence(0.1).predict_proba(X), rtol=1e-12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import copy
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import namespace_of, on_host, placed_like, product
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
+from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.prevalence import Prevalence, estimated_prevalence, given_prevalence
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
@@ -89,6 +90,17 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
                 )
             raise AttributeError(message, name=name, obj=self)
 
+    def without_training(self) -> Any:
+        """The same classifier without its pool and what grows with the training rows.
+
+        Returns
+        -------
+        classifier
+            Of the same class, with the same predictions; what `angcal.persistence.save` writes.
+        """
+        with states_for_files(keep_observables=False):
+            return deepcopy(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._takes_many_classes()
@@ -99,26 +111,24 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """Whether three and more classes are welcome."""
         raise NotImplementedError
 
+    @lazy_on_dask
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated P(y = class | x).
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
         -------
         (n, K) array
-            One column for each class, in the order of ``classes_``; a tensor where X is one.
+            One column for each class, in the order of ``classes_``; a tensor where X is one, and
+            a Dask array, not yet computed, where X is a Dask array or dataframe.
         """
-        p = self._as_trained(X)
-        return self.prevalence_.apply(p) if hasattr(self, "prevalence_") else p
-
-    def _as_trained(self, X: Any) -> Any:
-        """(n, K) probabilities for the shares of the training labels."""
         check_is_fitted(self, "curve_")
-        return self._on_device(X) if on_device(X) else self._probabilities(X)
+        p = self._on_device(X) if on_device(X) else self._probabilities(X)
+        return self.prevalence_.apply(p) if hasattr(self, "prevalence_") else p
 
     def with_prevalence(self, prevalence: Any) -> Self:
         """A copy for known shares of the classes, p'_k ∝ p_k·π'_k/π_k with π those of training.
@@ -160,7 +170,9 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         .. [1] Saerens, Latinne, Decaestecker (2002), Adjusting the outputs of a classifier to new a
            priori probabilities, Neural Computation 14.
         """
-        p = on_host(self._as_trained(X_target))
+        as_trained = copy(self)
+        as_trained.__dict__.pop("prevalence_", None)
+        p = on_host(as_trained.predict_proba(X_target))
         return self._copy_for(estimated_prevalence(p, self.class_counts_))
 
     def _copy_for(self, prevalence: Prevalence) -> Self:
@@ -168,12 +180,13 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         other.prevalence_ = prevalence
         return other
 
+    @lazy_on_dask
     def predict_log_proba(self, X: Any) -> Floats:
         """log P(y = class | x), −∞ where a calibrator says 0.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
@@ -187,6 +200,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(p)
 
+    @lazy_on_dask
     def decision_function(self, X: Any) -> Floats:
         """Calibrated log-odds log P₁ − log P₀ for two classes, log P of each class for more.
 
@@ -194,7 +208,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
@@ -207,12 +221,13 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         logs = namespace_of(logs).clip(logs, -700.0, 0.0)
         return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
+    @lazy_on_dask
     def predict(self, X: Any) -> np.ndarray:
         """The class whose calibrated probability is largest.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
