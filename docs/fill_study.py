@@ -27,6 +27,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "research.md": ("curves",),
     "guide/groups.md": ("groups",),
     "planner.md": ("planner",),
+    "guide/prevalence.md": ("prevalence",),
 }
 OVERALL = "tables-overall.md"
 

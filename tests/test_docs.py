@@ -237,7 +237,10 @@ def test_the_site_builds_without_a_warning(site):
 
 MODULES = {
     name: f"angcal.{name}"
-    for name in ("metrics", "simulation", "displays", "persistence", "export", "theory", "planner")
+    for name in (
+        *("metrics", "simulation", "displays", "persistence", "export", "dask", "theory"),
+        "planner",
+    )
 } | {"angcal": "angcal", "datasets": "studies.datasets"}
 
 

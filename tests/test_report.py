@@ -18,7 +18,6 @@ from scipy.special import expit
 
 from angcal import report
 from angcal.metrics import expected_calibration_error, multiclass_log_loss, top_label_ece
-from angcal.penalty_path.choice import calibration_slope
 from angcal.report import examine, make_report, page, pictures, summary, verdict
 from angcal.report.comparison import (
     ANGCAL,
@@ -426,16 +425,6 @@ def test_confidence_is_told(seed, words, headline, leaning):
     assert summary(told)["plain_model"] == leaning
 
 
-def test_slope_is_that_of_the_log_odds():
-    rng = np.random.default_rng(0)
-    scores = 3.0 * rng.normal(size=4000)
-    labels = (rng.random(4000) < expit(0.5 * scores - 0.2)).astype(float)
-    slope, error = calibration_slope(scores, labels)
-    assert abs(slope - 0.5) < 3 * error
-    assert 0.005 < error < 0.03
-    assert calibration_slope(np.ones(10), np.resize([0.0, 1.0], 10)) == (0.0, np.inf)
-
-
 def test_no_signal_is_told():
     rng = np.random.default_rng(0)
     features = pd.DataFrame(rng.normal(size=(80, 5)), columns=list("abcde"))
@@ -519,11 +508,12 @@ def test_refused_classes_degrade_to_a_sentence(monkeypatch):
     assert len(parsed.ids) == len(set(parsed.ids))
 
 
-def test_a_pool_for_several_classes_is_an_error_and_no_empty_report():
+def test_a_pool_for_several_classes_gives_each_its_angle():
     features, _ = table(60, 3)
     y = np.argmax(features.to_numpy(), axis=1)
-    with pytest.raises(ValueError, match="a pool is for two classes"):
-        examine(features, y, pool=features, repeats=1)
+    found = examine(features, y, pool=table(200, 3, seed=1)[0], repeats=1)
+    assert found.model.angle_.method == "observable"
+    assert len(found.verdict.angles) == 3
 
 
 def test_two_classes_are_never_refused_silently(monkeypatch):

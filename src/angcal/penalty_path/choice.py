@@ -126,6 +126,14 @@ class PathCurves(ABC):
         """Mean loss of the model's own probabilities."""
         return self.mean(_losses(self.own(calibrated=False)))
 
+    def independent_labels(self, index: int) -> float:
+        """n, or what n labels of groups are worth under one penalty."""
+        if self.groups is None:
+            return float(len(self.labels))
+        p, true = self.events(calibrated=True)
+        residuals = np.broadcast_to(true, p.shape)[:, index] - p[:, index]
+        return len(self.labels) / self.groups.design_effect(residuals)
+
     def ece(self, calibrated: bool) -> Floats:
         """Expected calibration error under every penalty, 15 bins."""
         (p, true), bins = self.events(calibrated), 15
@@ -289,25 +297,6 @@ def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
     return int(np.argmin(with_doubt(losses, errors, is_sparse=is_sparse)))
 
 
-def calibration_slope(scores: Floats, labels: Floats) -> tuple[float, float]:
-    """a ≥ 0 of the likeliest P(y = 1) = σ(a·score + b), and its standard error.
-
-    Parameters
-    ----------
-    scores : (n,) array
-        Of rows that the model has not seen; leave-one-out ones will do.
-    labels : (n,) array of 0.0 and 1.0
-    """
-    if np.ptp(scores) == 0:
-        return 0.0, float("inf")
-    slopes, offsets = fit_curves(scores[:, None], labels, np.ones_like(scores))
-    p = expit(slopes[0] * scores + offsets[0])
-    weights = p * (1.0 - p)
-    center = np.average(scores, weights=weights)
-    information = float(weights @ (scores - center) ** 2)
-    return float(slopes[0]), 1.0 / np.sqrt(information) if information > 0 else float("inf")
-
-
 def confidence_word(slope: float, error: float) -> str:
     """Whether a model with this slope believes itself too much, too little or about right.
 
@@ -354,7 +343,7 @@ class PenaltyAverage:
         return np.clip(p, 0.0, 1.0)
 
 
-def penalty_shares(losses: Floats, n_labels: int) -> Floats:
+def penalty_shares(losses: Floats, n_labels: float) -> Floats:
     """π of every penalty; 0 where it is negligible.
 
     Examples
