@@ -105,6 +105,9 @@ class PlanDisplay(Display):
         if self.pilot is not None:
             axes.plot(*self.pilot, color="black", marker=marker, linestyle="none", label="now")
         axes.set_xscale("log")
+        doublings = self.n[0] * 2.0 ** np.arange(np.log2(self.n[-1] / self.n[0]) + 0.01)
+        axes.set_xticks(doublings, [f"{each:.0f}" for each in doublings])
+        axes.minorticks_off()
         axes.set_xlabel("labels")
         axes.set_ylabel(self.name)
         axes.legend()
