@@ -196,7 +196,7 @@ def main() -> None:
     """Run what is missing and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--sets", nargs="*", help="only these")
     parser.add_argument("--halves", nargs="*", default=["first", "second"])
     options = parser.parse_args()
