@@ -6,13 +6,15 @@ penalties is fitted, the best one is chosen by leave-one-out log-loss, and its p
 calibrated from the scores that each row would get had it been left out. No labels are held out.
 There may be two classes or any number more.
 
-Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
+Tables are .csv, .tsv, .txt (also .gz), .xlsx, .parquet, .feather, .npz (X, y, feature_names),
+.svmlight, .dta, .sav, .sas7bdat, .xpt or .h5ad.
 
 Examples
 --------
   angcal fit patients.csv --target relapse
   angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
   angcal fit visits.csv --target relapse --groups patient
+  angcal fit patients.xlsx --target diagnosis --positive tumor --id PatNr --drop "date of death"
   angcal fit patients.csv --target relapse --json > verdict.json
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
@@ -66,6 +68,8 @@ def _save(fitted: Any, options: argparse.Namespace) -> None:
         "columns": [str(name) for name in fitted.model.steps[0][1].feature_names_in_],
         "classes": [str(label) for label in fitted.classes],
         "rows": fitted.n,
+        "id": options.id,
+        "positive": options.positive,
     }
     save(fitted.model, options.out, about=about)
 

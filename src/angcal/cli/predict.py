@@ -1,7 +1,9 @@
 """Calibrated probabilities of new rows, by a model that angcal fit has saved.
 
-The result has one column for each class, p_CLASS, and the likeliest class. Columns that the model
-does not know are ignored; those that it needs must be there under the same names.
+The result has one column for each class, p_CLASS, the likeliest class, and in outside_training how
+many entries of the row lie outside the range of the training rows or are categories that these did
+not have. Columns that the model does not know are ignored; those that it needs must be there under
+the same names. Text that a spreadsheet would take for a formula gets an apostrophe in front.
 
 Examples
 --------
@@ -31,7 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="-", help="a .csv or .parquet file; - prints CSV (default: -)"
     )
-    parser.add_argument("--id", metavar="COLUMN", help="carry this column over to the result")
+    parser.add_argument(
+        "--id",
+        metavar="COLUMN",
+        help="carry this column over to the result (default: that of angcal fit --id)",
+    )
+    parser.add_argument("--force", action="store_true", help="let --out overwrite the input")
+    parser.add_argument(
+        "--raw-text",
+        action="store_true",
+        help="write text as it is, even if a spreadsheet would take it for a formula",
+    )
+    terminal.add_reading_arguments(parser)
 
 
 def execute(options: argparse.Namespace) -> None:
@@ -40,24 +53,48 @@ def execute(options: argparse.Namespace) -> None:
     packages = ["pandas", "skops", "rich", *(["pyarrow"] if parquet else [])]
     terminal.require_packages("predict", *packages)
     if options.out != "-":
-        inputs = (options.data, options.model)
+        inputs = () if options.force else (options.data, options.model)
         terminal.check_out(Path(options.out), ".csv", ".parquet", inputs=inputs)
     from angcal.persistence import about, load
-    from angcal.tables import TableError, read_table
+    from angcal.tables import read_table
 
-    with terminal.stages(3) as begin:
+    with terminal.stages(3) as begin, terminal.noted() as notes:
         begin("reading the model")
         model, known = load(options.model), about(options.model)
         begin("reading the table")
-        frame = read_table(options.data, least_rows=1)
-        if options.id is not None and options.id not in frame.columns:
-            raise TableError(
-                f"{options.data} has no column called {options.id!r} for --id; name one it has."
-            )
+        given = terminal.reading_options(options)
+        needed = [] if options.id is None else [options.id]
+        frame = read_table(options.data, least_rows=1, needed=needed, **given)
+        options.id = _identifier(options, known, frame)
         rows = _rows_for(model, known, frame, options)
         begin(f"predicting {len(rows)} rows")
         table = _probabilities(model, rows, frame, options.id)
-    _write(table, options.out)
+        notes += _compared_with_training(model, rows, table)
+    _write(table, options)
+    for note in notes:
+        terminal.tell(f"note: {note}")
+
+
+def _identifier(options: argparse.Namespace, known: dict[str, Any], frame: Any) -> str | None:
+    """The column to carry over: the one asked for, or that of the fit where it is there."""
+    from angcal.tables.errors import require_column
+
+    if options.id is None:
+        kept = known.get("id")
+        return kept if kept in frame.columns else None
+    require_column(list(frame.columns), options.id)
+    return str(options.id)
+
+
+def _compared_with_training(model: Any, rows: Any, table: Any) -> list[str]:
+    """Add how many entries of each row are unlike all training rows; say what may be wrong."""
+    from angcal.tables import unlike_training
+
+    steps = getattr(model, "steps", None)
+    outside, notes = unlike_training(steps[0][1] if steps else None, rows)
+    if outside is not None:
+        table["outside_training"] = outside
+    return notes
 
 
 def _rows_for(model: Any, known: dict[str, Any], frame: Any, options: argparse.Namespace) -> Any:
@@ -107,15 +144,44 @@ def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) ->
     return result
 
 
-def _write(table: Any, out: str) -> None:
+def _write(table: Any, options: argparse.Namespace) -> None:
     from angcal.files import write_text, written
 
-    if out.lower().endswith(".parquet"):
-        with written(Path(out)) as file:
+    if options.out.lower().endswith(".parquet"):
+        with written(Path(options.out)) as file:
             table.to_parquet(file, index=False, engine="pyarrow")
-    elif out != "-":
-        write_text(Path(out), table.to_csv(index=False))
+        return
+    if not options.raw_text:
+        table = _harmless(table, to_terminal=options.out == "-")
+    if options.out != "-":
+        write_text(Path(options.out), table.to_csv(index=False))
     else:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file: names must not get lost
         table.to_csv(sys.stdout, index=False)
+
+
+def _harmless(table: Any, *, to_terminal: bool) -> Any:
+    """The table with text that is neither a formula nor, on a terminal, an order to it."""
+    from angcal.files import safe_cell
+    from angcal.tables.errors import clean
+
+    changed = 0
+
+    def harmless(entry: Any) -> Any:
+        nonlocal changed
+        if not isinstance(entry, str):
+            return entry
+        safe = safe_cell(clean(entry) if to_terminal else entry)
+        changed += safe != entry
+        return safe
+
+    text = [name for name in table.columns if table[name].dtype.kind not in "biuf"]
+    table = table.assign(**{name: table[name].map(harmless) for name in text})
+    table.columns = [harmless(name) for name in table.columns]
+    if changed:
+        terminal.tell(
+            f"note: {changed} cells that look like formulas or hold control characters were made "
+            "harmless; --raw-text leaves them as they are"
+        )
+    return table

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import textwrap
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -51,6 +52,17 @@ def say(text: str) -> None:
 def tell(message: str) -> None:
     """A note for the person at the terminal, beside what the command prints."""
     print(clean(message), file=sys.stderr)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """A list that has, at the end of the block, what was warned about in it."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield notes
+    messages = (" ".join(str(entry.message).split()) for entry in caught)
+    notes[:0] = dict.fromkeys(messages)
 
 
 def wrap(text: str, indent: str = "") -> str:
@@ -192,7 +204,11 @@ def check_out(path: Path, *suffixes: str, inputs: Sequence[Path] = ()) -> None:
     if path.is_dir():
         raise UsageError(f"--out {path} is a folder; name a file in it.")
     if any(path.resolve() == read.resolve() for read in inputs):
-        raise UsageError(f"--out {path} would overwrite its own input; name another file.")
+        raise UsageError(
+            f"--out {path} would overwrite its own input; name another file, or say --force."
+        )
+    if folder != path.parent and os.access(folder, os.W_OK):
+        tell(f"note: the folder {path.parent} is not there and will be made")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(
             f"--out {path} cannot be written: {folder} is no folder that is open to you."
@@ -229,11 +245,43 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
         help="column that says which rows belong together, such as a patient's number: "
         "probabilities are then for rows of new groups",
     )
+    parser.add_argument(
+        "--positive",
+        metavar="CLASS",
+        help="the class that is asked about; of three and more classes, the others become one",
+    )
+    parser.add_argument(
+        "--id", metavar="COLUMN", help="column that identifies rows; it is no feature"
+    )
+    for option, what in (
+        ("--drop", "leave this column out; repeat it, or put commas between names"),
+        ("--keep", "use this column although it looks like an identifier"),
+    ):
+        parser.add_argument(option, metavar="COLUMN", action="append", default=[], help=what)
+    add_reading_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     parser.add_argument("--seed", type=seed, default=0, help=seed_help)
     parser.add_argument(
         "--jobs", type=_jobs, help="threads of the linear algebra; -1 is one per core"
     )
+
+
+def add_reading_arguments(parser: ArgumentParser) -> None:
+    """Arguments that say how a table is written, where that cannot be seen from the file."""
+    parser.add_argument(
+        "--sep", metavar="MARK", help="what separates cells of a text file, such as ';' or tab"
+    )
+    parser.add_argument(
+        "--encoding", help="of a text file, such as cp1252 (default: found from the file)"
+    )
+    parser.add_argument(
+        "--sheet", metavar="NAME", help="sheet of a spreadsheet (default: the first)"
+    )
+
+
+def reading_options(options: Namespace) -> dict[str, Any]:
+    """What `angcal.tables.read_table` takes of these."""
+    return {"separator": options.sep, "encoding": options.encoding, "sheet": options.sheet}
 
 
 def _jobs(text: str) -> int:
@@ -244,14 +292,26 @@ def _jobs(text: str) -> int:
 
 
 def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
-    """(features, labels, pool or None, groups or None) that the arguments name."""
-    from angcal.tables import read_table, split_groups, split_target
+    """(features, labels, pool or None, groups or None) that the arguments name.
 
-    features, y = split_target(read_table(options.data), options.target)
+    What may be a mistake in the table is warned about.
+    """
+    from angcal.tables import choose_columns, read_table, split_groups, split_target, warn_about
+
+    given = reading_options(options)
+    needed = [options.target, *([options.groups] if options.groups else [])]
+    frame = read_table(options.data, needed=needed, **given)
+    features, y = split_target(frame, options.target, positive=options.positive)
     groups = None
     if options.groups is not None:
         features, groups = split_groups(features, options.groups)
-    return features, y, None if options.pool is None else read_table(options.pool), groups
+    features = choose_columns(
+        features, drop=options.drop, keep=options.keep, identifier=options.id or ""
+    )
+    warn_about(features, y, options.target, grouped=groups is not None)
+    given |= {"sheet": None}  # of the table, not of the pool
+    pool = None if options.pool is None else read_table(options.pool, **given)
+    return features, y, pool, groups
 
 
 def threads(number: int | None) -> AbstractContextManager[Any]:

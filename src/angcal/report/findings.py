@@ -15,7 +15,8 @@ from angcal.report.classes import ClassTable, class_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
 from angcal.report.verdict import MOST_CLASSES_NAMED, Verdict, sentences, shortened, verdict_of
-from angcal.tables import FittedTable, TableError, dropped_columns, fit_table
+from angcal.tables import FittedTable, TableError, fit_table
+from angcal.tables.columns import plan_columns
 from angcal.tables.errors import first_few
 
 Progress = Callable[[int, int, str], None]
@@ -100,8 +101,10 @@ def examine(
     tell(0, 1, "fitting")
     fitted, complaints, refusal = _fit(features, labels, pool, groups, n_classes)
     model = None if fitted is None else fitted.classifier
+    plan = plan_columns(features)
     comparison = compare(
-        features,
+        # Which columns are used is decided once: in a fold an identifier may look like a number.
+        features[plan.used],
         labels,
         codes,
         model=model,
@@ -121,7 +124,7 @@ def examine(
         classes=names,
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
-        dropped=tuple((str(name), str(why)) for name, why in dropped_columns(features)),
+        dropped=tuple((str(name), str(why)) for name, why in plan.dropped),
         complaints=(*notes, *complaints),
         refusal=refusal,
         model=model,
