@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 
@@ -378,3 +379,16 @@ def test_other_separators_and_encodings(model, rows, tmp_path, capsys):
     assert run("predict", model, path, "--id", "who", "--out", tmp_path / "p.csv") == 0
     assert "read as Windows-1252" in capsys.readouterr().err
     assert set(pd.read_csv(tmp_path / "p.csv")["who"]) == {"M\xfcller"}
+
+
+def test_json_has_the_figures_of_the_fit(model, rows, tmp_path, capsys):
+    data = model.with_name("data.csv")
+    capsys.readouterr()
+    assert run("fit", data, "--target", "outcome", "--json") == 0
+    fitted = json.loads(capsys.readouterr().out)
+    assert run("predict", model, rows, "--out", tmp_path / "p.csv", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["leave_one_out"] == fitted["leave_one_out"]
+    assert told["rows"] == sum(told["classes"].values()) == 30
+    assert told["rows_outside_training"] == (pd.read_csv(tmp_path / "p.csv").iloc[:, -1] > 0).sum()
+    assert "--out" in refused(capsys, 2, "predict", model, rows, "--json")

@@ -423,7 +423,7 @@ def test_confidence_is_told(seed, words, headline, leaning):
     low, high = told.verdict.angle.degrees_interval
     assert f"{low:.0f}° to {high:.0f}°" in angle
     assert "better" in gains
-    assert summary(told)["plain_model"] == leaning
+    assert summary(told)["plain_model_is"] == leaning
 
 
 def test_slope_is_that_of_the_log_odds():
@@ -569,7 +569,7 @@ def test_summary_has_the_numbers(found):
     assert told["classes"] == dict(zip(found.classes, found.counts, strict=True))
     first = told["comparison"][0]
     assert first["method"] == ANGCAL
-    assert first["log-loss"] == found.comparison.values["log-loss"][0]
+    assert first["log_loss"] == found.comparison.values["log-loss"][0]
 
 
 def test_summary_of_several_classes_has_their_price(three):

@@ -53,14 +53,14 @@ def execute(options: argparse.Namespace) -> None:
         begin(f"fitting {len(features)} rows")
         with terminal.threads(options.jobs):
             fitted = fit_table(features, y, pool=pool, groups=groups)
+            verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))
         begin("saving")
         if options.out:
-            _save(fitted, options)
-    verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))
+            _save(fitted, verdict, options)
     _print_outcome(options, fitted, verdict, plain_words(caught))
 
 
-def _save(fitted: Any, options: argparse.Namespace) -> None:
+def _save(fitted: Any, verdict: Any, options: argparse.Namespace) -> None:
     from angcal.persistence import save
 
     about = {
@@ -70,6 +70,7 @@ def _save(fitted: Any, options: argparse.Namespace) -> None:
         "rows": fitted.n,
         "id": options.id,
         "positive": options.positive,
+        "leave_one_out": verdict.as_json()["leave_one_out"],
     }
     save(fitted.model, options.out, about=about)
 
@@ -78,8 +79,11 @@ def _print_outcome(
     options: argparse.Namespace, fitted: Any, verdict: Any, notes: list[str]
 ) -> None:
     if options.json:
+        from angcal.report.verdict import sentences
+
         numbers = verdict.as_json() | {
             "target": options.target,
+            "verdict": sentences(verdict),
             "dropped": [{"column": name, "reason": reason} for name, reason in fitted.dropped],
             "warnings": notes,
             "model": None if options.out is None else str(options.out),

@@ -17,6 +17,7 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="carry this column over to the result (default: that of angcal fit --id)",
     )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object about the rows and the model; --out names the table's file",
+    )
     parser.add_argument("--force", action="store_true", help="let --out overwrite the input")
     parser.add_argument(
         "--raw-text",
@@ -52,6 +58,8 @@ def execute(options: argparse.Namespace) -> None:
     parquet = options.out.lower().endswith(".parquet")
     packages = ["pandas", "skops", "rich", *(["pyarrow"] if parquet else [])]
     terminal.require_packages("predict", *packages)
+    if options.out == "-" and options.json:
+        raise terminal.UsageError("--json needs a file for the probabilities; name it with --out.")
     if options.out != "-":
         inputs = () if options.force else (options.data, options.model)
         terminal.check_out(Path(options.out), ".csv", ".parquet", inputs=inputs)
@@ -71,8 +79,29 @@ def execute(options: argparse.Namespace) -> None:
         table = _probabilities(model, rows, frame, options.id)
         notes += _compared_with_training(model, rows, table)
     _write(table, options)
+    if options.json:
+        _print_json(table, known, notes, options)
+        return
     for note in notes:
         terminal.tell(f"note: {note}")
+
+
+def _print_json(
+    table: Any, known: dict[str, Any], notes: list[str], options: argparse.Namespace
+) -> None:
+    """What is in the file, and the model's own figures under the names that angcal fit gives."""
+    outside = table.get("outside_training")
+    numbers = {
+        "rows": len(table),
+        "classes": {str(name): int(n) for name, n in table["predicted"].value_counts().items()},
+        "rows_outside_training": None if outside is None else int((outside > 0).sum()),
+        "target": known.get("target"),
+        "leave_one_out": known.get("leave_one_out"),
+        "warnings": notes,
+        "model": str(options.model),
+        "predictions": options.out,
+    }
+    terminal.say(json.dumps(numbers, allow_nan=False))
 
 
 def _identifier(options: argparse.Namespace, known: dict[str, Any], frame: Any) -> str | None:

@@ -120,7 +120,7 @@ def examine(
         title="Calibration report" if title is None else title,
         target=str(target),
         n_rows=len(labels),
-        n_columns=features.shape[1],
+        n_columns=len(plan.used) + len(plan.dropped),
         classes=names,
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
@@ -207,72 +207,44 @@ def verdict(found: Findings) -> list[str]:
 
 
 def summary(found: Findings) -> dict[str, Any]:
-    """The same as plain numbers, for machines."""
-    judged = found.verdict
+    """The same as plain numbers, for machines: those of ``angcal fit --json``, and more."""
     numbers: dict[str, Any] = {
         "title": found.title,
         "target": found.target,
         "rows": found.n_rows,
         "columns": found.n_columns,
-        "features": 0 if judged is None else judged.columns,
-        "pool_rows": 0 if judged is None else judged.pool_rows,
         "classes": dict(zip(found.classes, found.counts, strict=True)),
-        "dropped": [list(entry) for entry in found.dropped],
+        "dropped": [{"column": name, "reason": reason} for name, reason in found.dropped],
         "warnings": list(found.complaints),
         "refusal": found.refusal or None,
         "seed": found.seed,
         "verdict": verdict(found),
     }
-    if judged is not None:
-        numbers |= _model_numbers(judged, found.model.angle_)
+    if found.verdict is not None:
+        numbers |= found.verdict.as_json()
     if found.class_table is not None and len(found.classes) > 2:
+        names = ("rows", "found", "log_loss", "ece")
         numbers["by_class"] = {
-            one.name: {
-                "rows": one.rows,
-                "found": one.found,
-                "log-loss": one.log_loss,
-                "ECE": one.ece,
-            }
+            one.name: {name: getattr(one, name) for name in names}
             for one in found.class_table.classes
         }
     shape = found.diagnostics
     if shape is not None:
-        names = ("skewness", "excess_kurtosis", "unevenness")
-        numbers |= {name: getattr(shape, name) for name in names}
-    compared = found.comparison
-    if compared is not None:
-        numbers["comparison"] = [
-            {
-                "method": method.name,
-                "fits": fits_of(method, len(found.classes)),
-                "labels": method.labels,
-            }
-            | {metric: float(values[i]) for metric, values in compared.values.items()}
-            | {f"{metric} error": float(errors[i]) for metric, errors in compared.errors.items()}
-            for i, method in enumerate(compared.methods)
-        ]
-        numbers["folds"], numbers["repeats"] = compared.folds, compared.repeats
+        numbers |= {
+            name: getattr(shape, name) for name in ("skewness", "excess_kurtosis", "unevenness")
+        }
+    if found.comparison is not None:
+        numbers |= _compared_numbers(found.comparison, len(found.classes))
     return numbers
 
 
-def _model_numbers(found: Verdict, angle: Any) -> dict[str, Any]:
-    numbers: dict[str, Any] = {
-        "C": found.C,
-        "angle": None,
-        "plain_model": found.leaning,
-        "slope": found.slope,
-        "slope_error": found.slope_error,
-        "leave_one_out": {
-            kind: {"log-loss": side.log_loss, "ECE": side.ece}
-            for kind, side in (("calibrated", found.calibrated), ("plain", found.plain))
-        },
-    }
-    if len(found.classes) == 2:
-        shown = ["cosine", "degrees", "interval", "confidence", "method", "reason"]
-        numbers["angle"] = {name: getattr(angle, name) for name in shown}
-        return numbers
-    if found.angle is not None:
-        shown = ["cosine", "degrees", "confidence", "method", "reason"]
-        numbers["angle"] = {name: getattr(found.angle, name) for name in shown}
-        numbers["angle"]["interval"] = list(found.angle.cosine_interval)
-    return numbers | {"map": found.map, "map_reason": found.map_reason}
+def _compared_numbers(compared: Comparison, n_classes: int) -> dict[str, Any]:
+    """Out-of-fold figures of all methods, under the names that leave-one-out figures have."""
+    keys = {metric: metric.lower().replace("-", "_").split()[0] for metric in compared.values}
+    rows = [
+        {"method": method.name, "fits": fits_of(method, n_classes), "labels": method.labels}
+        | {keys[metric]: float(values[i]) for metric, values in compared.values.items()}
+        | {f"{keys[metric]}_error": float(error[i]) for metric, error in compared.errors.items()}
+        for i, method in enumerate(compared.methods)
+    ]
+    return {"comparison": rows, "folds": compared.folds, "repeats": compared.repeats}
