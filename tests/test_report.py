@@ -458,7 +458,8 @@ def test_no_signal_is_told():
 )
 def test_headline_follows_the_leave_one_out_figures(found, gain, error, words):
     plain = replace(found.verdict.plain, log_loss=found.verdict.calibrated.log_loss + gain)
-    changed = replace(found.verdict, plain=plain, gain_error=error)
+    about_right = {"slope": 1.0, "slope_error": 0.1, "ece_gain_error": 1.0}
+    changed = replace(found.verdict, plain=plain, gain_error=error, **about_right)
     assert words in headline(changed)
     assert verdict(replace(found, verdict=changed))[0] == headline(changed)
 

@@ -42,15 +42,15 @@ def execute(options: argparse.Namespace) -> None:
     terminal.require_packages("fit", "pandas", "rich", *(["skops"] if options.out else []))
     if options.out:
         terminal.check_out(options.out, ".skops")
-    from angcal.report.findings import plain_words
-    from angcal.report.verdict import judge
-    from angcal.tables import fit_table
-
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
         features, y, pool, groups = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
+        from angcal.report.findings import plain_words
+        from angcal.report.verdict import judge
+        from angcal.tables import fit_table
+
         with terminal.threads(options.jobs):
             fitted = fit_table(features, y, pool=pool, groups=groups)
             verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))

@@ -63,8 +63,12 @@ def execute(options: argparse.Namespace) -> None:
     if options.out != "-":
         inputs = () if options.force else (options.data, options.model)
         terminal.check_out(Path(options.out), ".csv", ".parquet", inputs=inputs)
+    from angcal.tables.reading import check_file, read_table
+
+    check_file(options.data)
+    if not options.model.exists():
+        raise ValueError(f"{options.model} does not exist; check the name and the folder.")
     from angcal.persistence import about, load
-    from angcal.tables import read_table
 
     with terminal.stages(3) as begin, terminal.noted() as notes:
         begin("reading the model")

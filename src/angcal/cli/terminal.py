@@ -21,6 +21,7 @@ from threading import Timer
 from typing import Any
 
 from angcal.arguments import seed
+from angcal.cli.interrupts import asked
 from angcal.tables.errors import MissingPackageError, clean
 
 PATIENCE = 2.0  # seconds before a bar appears
@@ -108,10 +109,23 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda name: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        text,
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task("", total=total)
     begun = 0
@@ -163,6 +177,8 @@ def guarded(name: str, execute: Callable[[Namespace], None]) -> Callable[[Namesp
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return Exit.FAILED
         except Exception as error:
+            if asked():
+                raise KeyboardInterrupt from error
             if os.environ.get("ANGCAL_DEBUG"):
                 raise
             return _ended(name, error)
@@ -296,15 +312,22 @@ def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
 
     What may be a mistake in the table is warned about.
     """
-    from angcal.tables import choose_columns, read_table, split_groups, split_target, warn_about
+    from angcal.tables.reading import check_file, read_table
 
     given = reading_options(options)
+    if options.pool is not None:
+        check_file(options.pool)
     needed = [options.target, *([options.groups] if options.groups else [])]
     frame = read_table(options.data, needed=needed, **given)
+    # Each import as late as it can be: what is refused is refused at once.
+    from angcal.tables.targets import split_groups, split_target
+
     features, y = split_target(frame, options.target, positive=options.positive)
     groups = None
     if options.groups is not None:
         features, groups = split_groups(features, options.groups)
+    from angcal.tables import choose_columns, warn_about
+
     features = choose_columns(
         features, drop=options.drop, keep=options.keep, identifier=options.id or ""
     )

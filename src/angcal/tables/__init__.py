@@ -8,12 +8,17 @@ calibrates a model on them.
 
 from __future__ import annotations
 
-from angcal.tables.checks import unlike_training, warn_about
-from angcal.tables.columns import aligned, choose_columns, dropped_columns, preparation
-from angcal.tables.errors import MissingPackageError, TableError, TableWarning
-from angcal.tables.fitting import FittedTable, fit_table
-from angcal.tables.reading import read_table
-from angcal.tables.targets import split_groups, split_target
+from typing import TYPE_CHECKING, Any
+
+from angcal._lazy import found_in
+
+if TYPE_CHECKING:
+    from angcal.tables.checks import unlike_training, warn_about
+    from angcal.tables.columns import aligned, choose_columns, dropped_columns, preparation
+    from angcal.tables.errors import MissingPackageError, TableError, TableWarning
+    from angcal.tables.fitting import FittedTable, fit_table
+    from angcal.tables.reading import read_table
+    from angcal.tables.targets import split_groups, split_target
 
 __all__ = [
     "FittedTable",
@@ -31,3 +36,8 @@ __all__ = [
     "unlike_training",
     "warn_about",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    homes = ("errors", "reading", "targets", "columns", "checks", "fitting")
+    return found_in(__name__, name, __all__, homes)

@@ -85,8 +85,7 @@ def read_table(
         One sentence that names the file, what is wrong, and the way out.
     """
     path = Path(path)
-    reader = _reader_of(path)
-    _check_file(path)
+    reader = check_file(path)
     if sheet is not None and reader is not read_sheet:
         raise TableError(f"--sheet {sheet!r} is for spreadsheets, which {path} is none of.")
     try:
@@ -113,13 +112,16 @@ def _reader_of(path: Path) -> Callable[[Path, Reading], Any]:
     return found
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> Callable[[Path, Reading], Any]:
+    """What reads a file; raise where its kind is not read, or there is no such file."""
+    reader = _reader_of(path)
     if not path.exists():
         raise TableError(f"{path} does not exist; check the name and the folder.")
     if path.is_dir():
         raise TableError(f"{path} is a folder; name one file in it.")
     if path.is_file() and path.stat().st_size == 0:
         raise TableError(f"{path} is empty; write the table again.")
+    return reader
 
 
 def _checked(frame: Any, path: Path, least_rows: int) -> Any:
