@@ -29,6 +29,8 @@ from angcal.tables.targets import note_classes
 
 # Rows that are looked at for columns that give the target away, and columns at a time.
 MOST_ROWS, COLUMNS_AT_ONCE = 5000, 500
+# Numbers that people write where a value is missing.
+CODES = (-9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 # New rows that are looked at together.
 ROWS_AT_ONCE = 20_000
 
@@ -53,6 +55,7 @@ def warn_about(features: Any, y: np.ndarray, target: str, *, grouped: bool = Fal
     if not grouped:
         notes += _repeated(features, plan)
     notes += _telling(features, plan, numbers, y, target)
+    notes += _codes_for_missing(plan, numbers)
     notes += words_in(features, list(plan.numbers))
     notes += filled_in(features, plan, _empty_cells(features, plan.numbers))
     for note in notes:
@@ -162,6 +165,28 @@ def _by_class(levels: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 # -- cells that are not what they should be -----------------------------------------------------
+
+
+def _codes_for_missing(plan: ColumnPlan, numbers: Floats | None) -> list[str]:
+    """One sentence about numbers such as −99 and 999 that lie apart from all others of a column."""
+    if numbers is None:
+        return []
+    found = []
+    clean = np.where(np.isnan(numbers), np.inf, numbers)
+    low, high = clean.min(axis=0), np.where(np.isnan(numbers), -np.inf, numbers).max(axis=0)
+    for j in np.flatnonzero(np.isin(low, CODES) | np.isin(high, CODES)):
+        for code in (value for value in (low[j], high[j]) if value in CODES):
+            others = numbers[~np.isnan(numbers[:, j]) & (numbers[:, j] != code), j]
+            gap = np.abs(others - code).min() if len(others) else 0.0
+            if len(others) > 2 and gap > np.ptp(others) > 0:
+                times = int((numbers[:, j] == code).sum())
+                found.append(f"{plan.numbers[j]!r} ({code:g} in {_cells(times)})")
+    if not found:
+        return []
+    return [
+        f"numbers that may stand for missing ones were taken as they are, in "
+        f"{first_few(found, 5)}; if they do, empty these cells."
+    ]
 
 
 def words_in(frame: Any, numbers: list[str]) -> list[str]:

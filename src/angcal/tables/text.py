@@ -72,7 +72,8 @@ def read_text(path: Path, how: Any) -> Any:
 def _parsed(path: Path, text: str, separator: str, encoding: str) -> Any:
     import pandas as pd
 
-    decimal = find_decimal(text, separator)
+    found = find_decimal(text, separator)
+    decimal = found or "."
     try:
         frame = pd.read_csv(
             path,
@@ -89,7 +90,9 @@ def _parsed(path: Path, text: str, separator: str, encoding: str) -> Any:
         raise TableError(
             f"{path} is not a regular table ({first_line(error)}); mend that line."
         ) from error
-    return _without_thousands(frame, decimal if separator != "," else ".", separator)
+    # A comma stands between thousands for certain only where a point is the decimal mark.
+    marks = {".": ",' \xa0\u202f", ",": ".' \xa0\u202f", "": "' \xa0\u202f"}[found]
+    return _without_thousands(frame, decimal, marks)
 
 
 def _opened(path: Path) -> Any:
@@ -233,7 +236,7 @@ def find_separator(text: str, path: Path) -> str:
 
 
 def find_decimal(text: str, separator: str) -> str:
-    """A comma where commas do not separate cells and numbers are written 1,5, else a point.
+    """What fractions are written with: a comma, a point, or "" where that cannot be seen.
 
     1,234 is no evidence, since it may stand for a thousand; 1.234,5 is.
     """
@@ -246,35 +249,25 @@ def find_decimal(text: str, separator: str) -> str:
         re.search(cell.format(edge, mark, other), text, re.M)
         for mark, other in ((",", r"[.' \xa0]"), (r"\.", "[,' ]"))
     )
-    return "," if commas and not points else "."
+    return "" if bool(commas) == bool(points) else "," if commas else "."
 
 
-def _without_thousands(frame: Any, decimal: str, separator: str) -> Any:
-    """Numbers written 1,234.5 or 1.234,5 or 1'234.5 as numbers, where a column has no doubt.
-
-    A column of 1,234 alone is left as it is where the comma may be a decimal mark.
-    """
+def _without_thousands(frame: Any, decimal: str, marks: str) -> Any:
+    """Numbers written 1,234.5 or 1.234,5 or 1'234.5 as numbers, where a column has no doubt."""
     import pandas as pd
 
-    marks = {".": ",' \xa0\u202f", ",": ".' \xa0\u202f"}[decimal]
-    if decimal == "." and separator != ",":
-        marks = marks[1:]
     group, point = f"[{re.escape(marks)}]", re.escape(decimal)
-    grouped = rf"\s*[-+]?\d{{1,3}}(?:({group})\d{{3}})(?:\1\d{{3}})*(?:{point}\d+)?\s*"
+    grouped = rf"\s*[-+]?\d{{1,3}}({group})\d{{3}}(?:\1\d{{3}})*(?:{point}\d+)?\s*"
     plain = rf"\s*[-+]?\d+(?:{point}\d+)?\s*"
-    clear = r"\s*[-+]?\d{1,3}(?:,\d{3})+\.\d+\s*"
     for name in frame.columns:
         column = frame[name]
         if column.dtype.kind not in "OT":
             continue
         present = column.dropna().astype(str)
-        pattern, mark = grouped, group
-        if decimal == "." and present.str.fullmatch(clear).any():
-            pattern, mark = grouped.replace(group, f"[{re.escape(',' + marks)}]"), f"[,{marks}]"
-        found = present.str.fullmatch(pattern)
+        found = present.str.fullmatch(grouped)
         if not found.any() or (found | present.str.fullmatch(plain)).mean() < 0.8:
             continue
-        bare = present.where(~found, present.str.replace(mark, "", regex=True))
+        bare = present.where(~found, present.str.replace(group, "", regex=True))
         numbers = pd.to_numeric(bare.str.replace(decimal, "."), errors="coerce")
         frame[name] = numbers.astype(object).where(numbers.notna(), present).reindex(frame.index)
         if numbers.notna().all():
