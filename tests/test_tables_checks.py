@@ -149,7 +149,9 @@ def test_classes_that_differ_by_a_letter():
     _, told = class_notes(["tumour"] * 30 + ["normal"] * 30 + ["tumor"])
     assert "'tumor' (1 row) and 'tumour' (30 rows) of 'y' look like one" in told
     assert "look like one" not in class_notes(["grade 1"] * 30 + ["grade 2"] * 30)[1]
-    assert class_notes(["+"] * 30 + ["-"] * 30)[1] == ""
+    for signs in (("+", "-"), ("<30", ">30"), ("A", "A-"), ("-1", "1")):
+        assert class_notes(list(signs) * 30)[1] == ""
+    assert "look like one" in class_notes(["pre-op", "Pre op"] * 30)[1]
 
 
 def test_blanks_around_classes_are_taken_away():

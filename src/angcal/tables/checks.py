@@ -114,7 +114,7 @@ def _telling(
         block = numbers[rows, start : start + COLUMNS_AT_ONCE]
         found += [names[j] for j in np.flatnonzero(gives_away(block, codes, len(plan.used)))]
     for name in plan.categories:
-        levels = np.unique(np.array(as_text(features[name]))[rows], return_inverse=True)[1]
+        levels = np.unique(as_text(features[name].iloc[rows]), return_inverse=True)[1]
         if levels.max() >= len(levels) / 10:
             continue  # so few rows of each level say little
         ranked = _by_class(levels, codes)[:, None].astype(np.float64)

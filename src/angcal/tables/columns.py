@@ -204,7 +204,7 @@ def identifies_by_name(name: str) -> bool:
     if not plain:
         return not name.strip()
     numbered = plain[-1] in NUMBERED or plain[0] == "unnamed"
-    counted = plain[-1] in ("no", "num", "number", "code", "key")
+    counted = plain[-1] in ("no", "num", "nbr", "number", "code", "key")
     return numbered or (plain[0] in ENTITIES and (counted or len(plain) == 1))
 
 
@@ -229,7 +229,7 @@ def _judge(column: Any, n_rows: int) -> tuple[str, str]:
     if not len(present):
         return "dropped", "every entry is missing"
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return "categories", _against_categories(present, n_rows)
+        return "categories", _against_categories(_counted(present), n_rows)
     if np.iscomplexobj(present.to_numpy()):
         return "dropped", "its entries are complex numbers"
     kind = pd.api.types.infer_dtype(present)
@@ -237,32 +237,45 @@ def _judge(column: Any, n_rows: int) -> tuple[str, str]:
         return "dropped", DATES
     if kind in ("boolean", "integer", "floating", "decimal", "mixed-integer-float"):
         return "numbers", _against_numbers(pd.to_numeric(present.astype(np.float64)))
-    if not all(isinstance(entry, str | int | float) for entry in present):
+    if kind != "string" and not all(isinstance(entry, str | int | float) for entry in present):
         return "dropped", "its entries are neither numbers nor text"
-    return _judge_text(present.map(str), n_rows)
+    return _judge_text(_counted(present), n_rows)
 
 
-def _judge_text(present: Any, n_rows: int) -> tuple[str, str]:
+def _counted(present: Any) -> Any:
+    """How often each entry occurs, as text, the most frequent first."""
+    counts = present.map(str).value_counts()
+    return counts[counts > 0]
+
+
+def _judge_text(counts: Any, n_rows: int) -> tuple[str, str]:
+    """(kind, reason against it or "") from how often each text occurs: few differ in a long one."""
     import pandas as pd
 
-    numbers = pd.to_numeric(present, errors="coerce")
+    entries = pd.Series(list(counts.index), dtype=object)
+    rows, total = counts.to_numpy(), int(counts.sum())
+
+    def share(which: Any) -> float:
+        return float(rows[which.to_numpy(dtype=bool)].sum() / total)
+
+    numbers = pd.to_numeric(entries, errors="coerce")
     # Text that is numbers but for a few words, such as "unknown", is numbers; words are missing.
-    if numbers.notna().mean() >= 0.8:
+    if share(numbers.notna()) >= 0.8:
         return "numbers", _against_numbers(numbers)
     year_first, year_last = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
-    if present.str.match(rf"^\s*({year_first}|{year_last})([T ].*)?$").mean() >= 0.9:
+    if share(entries.str.match(rf"^\s*({year_first}|{year_last})([T ].*)?$")) >= 0.9:
         return "dropped", DATES
-    against = _against_categories(present, n_rows)
-    if against and numbers.notna().mean() >= 0.3:
-        word = present[numbers.isna()].iloc[0]
+    against = _against_categories(counts, n_rows)
+    if against and share(numbers.notna()) >= 0.3:
         against = (
-            f"only {int(numbers.notna().sum())} of its {len(present)} entries are numbers, others "
-            f"text such as {str(word)!r}; make numbers of them, or empty these cells"
+            f"only {int(rows[numbers.notna()].sum())} of its {total} entries are numbers, others "
+            f"text such as {entries[numbers.isna()].iloc[0]!r}; make numbers of them, or empty "
+            "these cells"
         )
-    elif against and present.str.fullmatch(r"\s*[-+]?\d{1,3}(?:[.,' ]\d{3})+\s*").mean() >= 0.8:
+    elif against and share(entries.str.fullmatch(r"\s*[-+]?\d{1,3}(?:[.,' ]\d{3})+\s*")) >= 0.8:
         against = (
-            f"its entries, such as {str(present.iloc[0])!r}, may be thousands or fractions; write "
-            "them without marks between thousands"
+            f"its entries, such as {entries.iloc[0]!r}, may be thousands or fractions; write them "
+            "without marks between thousands"
         )
     return "categories", against
 
@@ -275,15 +288,14 @@ def _against_numbers(numbers: Any) -> str:
     return _constant(float(values[0])) if values.min() == values.max() else ""
 
 
-def _against_categories(present: Any, n_rows: int) -> str:
+def _against_categories(counts: Any, n_rows: int) -> str:
     """Missing entries are a level of their own, so one level and missing ones are two."""
-    counts = present.map(str).value_counts()
-    counts = counts[counts > 0]
-    if len(counts) == 1 and len(present) == n_rows:
+    total = int(counts.sum())
+    if len(counts) == 1 and total == n_rows:
         return _constant(counts.index[0])
-    if len(counts) == len(present) and len(counts) > 1:
+    if len(counts) == total and len(counts) > 1:
         return "it has as many different values as rows, so it is an identifier or free text"
-    if counts.iloc[0] < rare_below(n_rows) and len(present) == n_rows:
+    if counts.iloc[0] < rare_below(n_rows) and total == n_rows:
         return f"no value occurs {rare_below(n_rows)} times, so it is free text"
     return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from difflib import get_close_matches
 from typing import Any
@@ -208,9 +209,10 @@ def _rows(count: int) -> str:
 
 
 def _key(name: str) -> str:
-    """Letters and digits alone, without case and accents."""
+    """The name without case, accents and marks between its letters; signs such as < count."""
     plain = unicodedata.normalize("NFKD", name).casefold()
-    return "".join(letter for letter in plain if letter.isalnum())
+    letters = (letter for letter in plain if not unicodedata.combining(letter))
+    return re.sub(r"[\s_.,/]|(?<=\w)-(?=\w)", "", "".join(letters))
 
 
 def _alike(rows: dict[str, int]) -> list[tuple[str, str]]:
@@ -223,7 +225,7 @@ def _alike(rows: dict[str, int]) -> list[tuple[str, str]]:
     pairs = []
     for name in rows:
         key = _key(name)
-        if key and key in keys:  # "+" and "-" have none
+        if key in keys:
             pairs.append((keys[key], name))
         keys.setdefault(key, name)
     for key, name in keys.items():
