@@ -296,7 +296,11 @@ def test_three_classes(tmp_path, capsys):
     assert told["leave_one_out"]["calibrated"]["log_loss"] < np.log(3)
     assert told["angle"]["method"] == "loo"
     assert told["map"] in told["map_reason"] or told["map_reason"].startswith("the base model")
-    assert run(*options, "--pool", tmp_path / "data.csv") == 0
+    pool = pd.DataFrame(rng.normal(size=(300, 6)), columns=list("abcdef"))
+    pool["a"] += np.arange(300) % 3
+    pool.to_csv(tmp_path / "pool.csv", index=False)
+    assert run(*options, "--json", "--pool", tmp_path / "pool.csv") == 0
+    assert json.loads(capsys.readouterr().out)["pool_rows"] == 300
 
 
 @pytest.mark.parametrize("out", ["model.pkl", "model", "data.csv"])

@@ -30,11 +30,11 @@ VERDICT = Verdict(
     calibrated=Side(ece=0.05, log_loss=0.6, confidence=0.71, accuracy=0.7),
     gain_error=0.01,
     ece_gain_error=0.02,
-    groups=0,
     angle=ANGLE,
     slope=0.4,
     slope_error=0.1,
     pool_rows=0,
+    groups=0,
 )
 
 
