@@ -33,13 +33,13 @@ COMMANDS = {
 }
 
 
-def build_parser(called: str = "") -> argparse.ArgumentParser:
-    """The command line, with the arguments of the command that is called.
+def build_parser(called: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, or what one call of it needs.
 
     Parameters
     ----------
     called : str, optional
-        Its name.
+        The only command that gets its arguments; all of them by default.
     """
     import argparse
 
@@ -50,7 +50,7 @@ def build_parser(called: str = "") -> argparse.ArgumentParser:
     parser.add_argument("-V", "--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        if name != called:
+        if called not in (name, None):
             commands.add_parser(name, help=summary)
             continue
         module = import_module(f"angcal.cli.{name}")
