@@ -392,3 +392,12 @@ def test_json_has_the_figures_of_the_fit(model, rows, tmp_path, capsys):
     assert told["rows"] == sum(told["classes"].values()) == 30
     assert told["rows_outside_training"] == (pd.read_csv(tmp_path / "p.csv").iloc[:, -1] > 0).sum()
     assert "--out" in refused(capsys, 2, "predict", model, rows, "--json")
+
+
+def test_the_class_that_was_asked_about_stands_first(model, rows, tmp_path, capsys):
+    out, data = tmp_path / "m.skops", model.with_name("data.csv")
+    assert run("fit", data, "--target", "outcome", "--positive", "yes", "--out", out) == 0
+    assert run("predict", out, rows, "--out", tmp_path / "p.csv") == 0
+    told, plain = pd.read_csv(tmp_path / "p.csv"), load(model).predict_proba(new_frame())
+    assert list(told.columns)[:3] == ["p_yes", "p_no", "predicted"]
+    np.testing.assert_allclose(told["p_yes"], plain[:, 1], rtol=1e-12)

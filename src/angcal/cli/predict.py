@@ -82,12 +82,20 @@ def execute(options: argparse.Namespace) -> None:
         begin(f"predicting {len(rows)} rows")
         table = _probabilities(model, rows, frame, options.id)
         notes += _compared_with_training(model, rows, table)
+        _move_first(table, model.classes_[0], known.get("positive"))
     _write(table, options)
     if options.json:
         _print_json(table, known, notes, options)
         return
     for note in notes:
         terminal.tell(f"note: {note}")
+
+
+def _move_first(table: Any, first: Any, positive: Any) -> None:
+    """Put the class that was asked about before the others."""
+    if f"p_{positive}" in table.columns:
+        place = list(table.columns).index(f"p_{first}")
+        table.insert(place, f"p_{positive}", table.pop(f"p_{positive}"))
 
 
 def _print_json(

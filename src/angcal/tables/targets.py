@@ -196,9 +196,8 @@ def note_classes(y: np.ndarray, target: str) -> None:
             )
     rare = [f"{name!r} ({_rows(count)})" for name, count in rows.items() if count < FEW_ROWS]
     if rare:
-        what = "classes have" if len(rare) > 1 else "the class has"
         warn(
-            f"{what} hardly any rows: {first_few(rare, 5)}; collect more, join a class with "
+            f"classes with hardly any rows: {first_few(rare, 5)}; collect more, join a class with "
             f"another, or empty its cells in {target!r}, and the rows are left out.",
             TableWarning,
         )
