@@ -23,7 +23,10 @@ if TYPE_CHECKING:
         AngularCalibratedClassifier,
         AngularLogisticRegressionCV,
         MEstimator,
+        Prevalence,
         ScoreCalibratedClassifier,
+        with_prevalence,
+        with_prevalence_from,
     )
     from angcal.leverages import SingularHessianError
     from angcal.links import (
@@ -113,6 +116,7 @@ __all__ = [
     "PenaltyWarning",
     "PlattScaling",
     "PoolWarning",
+    "Prevalence",
     "Probit",
     "ProbitLikelihood",
     "PseudoHuber",
@@ -127,6 +131,8 @@ __all__ = [
     "TemperatureScaling",
     "platt_limit",
     "problem_of",
+    "with_prevalence",
+    "with_prevalence_from",
 ]
 
 
