@@ -45,6 +45,7 @@ from angcal.baselines import CALIBRATORS, SEVERAL_CALIBRATORS
 from angcal.links import Link
 from angcal.links.multiclass import Softmax
 from angcal.losses import Loss
+from angcal.model_files import container
 from angcal.penalties import Penalty
 from angcal.persistence import FORMAT, TRUSTED, PersistenceError, about, load, save
 from angcal.simulation import simulate, simulate_multiclass
@@ -324,7 +325,6 @@ WITH_DATA = {
     "folds": AngularLogisticRegressionCV(Cs=2, pool=POOL, average="folds"),
     "pipeline inside": AngularCalibratedClassifier(SCALED, pool=POOL),
     "pipeline": make_pipeline("passthrough", AngularCalibratedClassifier(pool=POOL)),
-    "heads": OneVsRestClassifier(AngularCalibratedClassifier(pool=POOL)),
     "not fitted": AngularCalibratedClassifier(pool=POOL),
 }
 
@@ -457,13 +457,16 @@ def saved(original, tmp_path):
 
 
 def rewritten(path, member, change):
-    """The archive with one member changed."""
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    parts[member] = json.dumps(change(json.loads(parts[member]))).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+    """The file with one member changed and everything sealed again, as an attacker can."""
+    found = container.read(path)
+    record, parts = dict(found.record), dict(found.parts)
+    if member == "angcal.json":
+        record = change(record)
+    else:
+        parts[member] = json.dumps(change(json.loads(parts[member]))).encode()
+    if isinstance(record, dict):
+        record.pop("parts", None)
+    path.write_bytes(container.pack(record, parts))
     return path
 
 
