@@ -32,13 +32,15 @@ def members(path):
 def seal(parts):
     """The parts with checksums that are right, as far as there is anything to put them in."""
     parts = dict(parts)
-    others = {name: part for name, part in parts.items() if name not in ("angcal.json", "seal.json")}
+    others = {
+        name: part for name, part in parts.items() if name not in ("angcal.json", "seal.json")
+    }
     try:
         record = json.loads(parts["angcal.json"])
         record["parts"] = {name: hashlib.sha256(p).hexdigest() for name, p in others.items()}
         parts["angcal.json"] = json.dumps(record).encode()
-    except (TypeError, ValueError):
-        pass
+    except (TypeError, ValueError, KeyError):
+        parts.setdefault("angcal.json", b"")
     found = hashlib.sha256(parts["angcal.json"]).hexdigest()
     return {**parts, "seal.json": json.dumps({"sha256": found}).encode()}
 

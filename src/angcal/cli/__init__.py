@@ -5,6 +5,7 @@ Examples
   angcal fit patients.csv --target relapse --out model.skops
   angcal predict model.skops new.csv --out probabilities.csv
   angcal report patients.csv --target relapse --out report.html
+  angcal inspect model.skops
   angcal demo
 
 angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from angcal import __version__
-from angcal.cli import demo, fit, predict, report
+from angcal.cli import demo, fit, inspect, predict, report
 from angcal.cli.terminal import Exit, guarded, tell
 
 # Each command is a module with ``add_arguments(parser)`` and ``execute(options)``; its docstring is
@@ -28,6 +29,7 @@ COMMANDS = {
     "fit": (fit, "fit a calibrated classifier to a table"),
     "predict": (predict, "calibrated probabilities of new rows"),
     "report": (report, "a self-contained HTML report on a table"),
+    "inspect": (inspect, "what a model file holds, without loading it"),
     "demo": (demo, "calibrate digits from 100 labels"),
 }
 

@@ -31,13 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="-", help="a .csv or .parquet file; - prints CSV (default: -)"
     )
+    terminal.add_key(parser, "file with the key that the model must have been signed with")
     parser.add_argument("--id", metavar="COLUMN", help="carry this column over to the result")
 
 
 def execute(options: argparse.Namespace) -> None:
     """Carry out a parsed command line."""
     parquet = options.out.lower().endswith(".parquet")
-    packages = ["pandas", "skops", "rich", *(["pyarrow"] if parquet else [])]
+    packages = ["pandas", "rich", *(["pyarrow"] if parquet else [])]
     terminal.require_packages("predict", *packages)
     if options.out != "-":
         inputs = (options.data, options.model)
@@ -47,7 +48,7 @@ def execute(options: argparse.Namespace) -> None:
 
     with terminal.stages(3) as begin:
         begin("reading the model")
-        model, known = load(options.model), about(options.model)
+        model, known = load(options.model, key=options.key), about(options.model)
         begin("reading the table")
         frame = read_table(options.data, least_rows=1)
         if options.id is not None and options.id not in frame.columns:

@@ -236,6 +236,11 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
     )
 
 
+def add_key(parser: ArgumentParser, purpose: str) -> None:
+    """The argument ``--key`` of the commands that write or read a model file."""
+    parser.add_argument("--key", metavar="FILE", type=Path, help=purpose)
+
+
 def _jobs(text: str) -> int:
     number = int(text)
     if number < -1 or number == 0:

@@ -50,6 +50,14 @@ def name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__name__}"
 
 
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object that are worth keeping; none where it is a compiled one."""
+    # By its type: an attribute of that name would be someone else's.
+    getstate: Any = type(value).__getstate__
+    state = getstate(value)
+    return state if isinstance(state, dict) else {}
+
+
 # -- before anything is made of a file ---------------------------------------------------------
 
 
@@ -161,8 +169,7 @@ class _Walk:
         name = type(value).__name__
         # A classifier inside an average has notes of its own, which may be NaN.
         finite = finite and not isinstance(value, CalibratedPrediction)
-        state = type(value).__getstate__(value)
-        for attribute, part in (state if isinstance(state, dict) else {}).items():
+        for attribute, part in state_of(value).items():
             self.visit(part, finite or attribute in OF_PREDICTION, f"{attribute} of {name}")
         for kind, check in CHECKS.items():
             if isinstance(value, kind):

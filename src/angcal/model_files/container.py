@@ -176,7 +176,7 @@ def _bytes_of(path: Path) -> bytes:
                     f"{path} has {status.st_size / MEBIBYTE:.0f} MiB, but a model file has at most "
                     f"{LARGEST_FILE // MEBIBYTE}; get the right file."
                 )
-            return file.read(LARGEST_FILE + 1)
+            return file.read(status.st_size)
     except FileNotFoundError as error:
         raise PersistenceError(f"{path} does not exist; check the name and the folder.") from error
     except IsADirectoryError as error:

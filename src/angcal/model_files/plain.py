@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from angcal.model_files.check import LETTERS, SCALARS, SPARSE, array_of, name_of
+from angcal.model_files.check import LETTERS, SCALARS, SPARSE, array_of, name_of, state_of
 
 TREE = "model.json"
 OF_NAME: dict[str, Any] = {kind.__name__: kind for kind in (*SCALARS, *SPARSE)}
@@ -92,10 +92,7 @@ def _object(value: Any, inner: Callable[[Any], Any], trusted: Collection[str]) -
     name = name_of(type(value))
     if name not in trusted:
         raise TypeError(f"it holds {name!r}, which no reader would trust")
-    state = type(value).__getstate__(value)
-    if not isinstance(state, dict):
-        raise TypeError(f"{name!r} has no state")
-    kept = {key: inner(part) for key, part in state.items() if key not in LEFT_OUT}
+    kept = {key: inner(part) for key, part in state_of(value).items() if key not in LEFT_OUT}
     return {"type": name, "state": kept}
 
 
