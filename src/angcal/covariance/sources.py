@@ -77,6 +77,8 @@ def precision(
         # Conjugate gradients would go over X as well as over the pool.
         method = "exact" if isinstance(X, Rows) else cheaper_method(pool, X.shape[0])
     if method == "exact":
+        if not np.any(pool_covariance(pool, centred)[1]):
+            return "every column of the pool is constant"
         return _exact_precision(pool, centred)
     return _matrix_free_precision(pool, X, centred, residuals)
 

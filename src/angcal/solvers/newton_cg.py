@@ -167,7 +167,9 @@ class NewtonCG:
 
     def _per_problem(self, values: Floats) -> Floats:
         """Sums over the scores of each problem, (·, q·m) -> (·, m)."""
-        return values if self.q == 1 else values.reshape(len(values), self.q, -1).sum(axis=1)
+        # Not −1 for m: there may be no row at all, where X has no column that varies.
+        m = values.shape[1] // self.q
+        return values if self.q == 1 else values.reshape(len(values), self.q, m).sum(axis=1)
 
     def _factor(self, values: Floats) -> Any:
         """A number of each problem as a factor of its columns."""
