@@ -26,6 +26,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "real_labels.md": ("real",),
     "research.md": ("curves",),
     "guide/groups.md": ("groups",),
+    "guide/prevalence.md": ("prevalence",),
 }
 OVERALL = "tables-overall.md"
 

@@ -63,6 +63,7 @@ TYPES = {
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.m_estimator": "MEstimator",
     "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV FoldAverage",
+    "angcal.estimators.prevalence": "Prevalence",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
     "angcal.links.multiclass": "AdditiveIndex InteractionIndex OneVsRest Softmax TwoLayer",
