@@ -104,3 +104,17 @@ def test_no_column_that_varies(y, average):
     model = AngularLogisticRegressionCV(Cs=5, average=average)
     for rows in (np.zeros_like(X), np.ones_like(X)):
         assert outcome(model, rows, y) == ""
+
+
+def test_penalties_that_are_hardly_there_are_named():
+    rows = np.random.default_rng(0).normal(size=(20, 60))
+    model = AngularLogisticRegressionCV(Cs=[1e-20, 1.0, 1e20])
+    said = outcome(model, rows, np.arange(20) % 3)
+    assert said == "" or said.startswith("Cs")
+
+
+@pytest.mark.parametrize("average", [None, "folds"])
+def test_rows_of_zeros_without_an_intercept(average):
+    model = AngularLogisticRegressionCV(Cs=[1e-3, 1.0], average=average, fit_intercept=False)
+    for y in (TWO, THREE):
+        assert outcome(model, np.zeros_like(X), y) == ""

@@ -394,8 +394,10 @@ class _State:
 
         stop = ResidualDrop(forcing**2)
         found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most_steps=250)
-        image = found.images.reshape(-1, q * m)
-        return per_column * found.values.reshape(width, q * m), per_column * image
+        values = found.values.reshape(width, q * m)
+        # Without images no step was taken: the residual is zero to begin with.
+        images = single.forward(values) if found.images is None else found.images
+        return per_column * values, per_column * images.reshape(-1, q * m)
 
 
 def _converted(values: Any, single: Rows) -> Any:
