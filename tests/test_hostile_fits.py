@@ -109,7 +109,8 @@ def test_no_column_that_varies(y, average):
 def test_penalties_that_are_hardly_there_are_named():
     rows = np.random.default_rng(0).normal(size=(20, 60))
     model = AngularLogisticRegressionCV(Cs=[1e-20, 1.0, 1e20])
-    said = outcome(model, rows, np.arange(20) % 3)
+    with np.errstate(all="ignore"):
+        said = outcome(model, rows, np.arange(20) % 3)
     assert said == "" or said.startswith("Cs")
 
 
@@ -117,4 +118,4 @@ def test_penalties_that_are_hardly_there_are_named():
 def test_rows_of_zeros_without_an_intercept(average):
     model = AngularLogisticRegressionCV(Cs=[1e-3, 1.0], average=average, fit_intercept=False)
     for y in (TWO, THREE):
-        assert outcome(model, np.zeros_like(X), y) == ""
+        assert "nothing to fit" in outcome(model, np.zeros_like(X), y)

@@ -76,6 +76,11 @@ class Design:
     def solver(self, strengths: Floats) -> NewtonCG | FarNewton:
         """The problems under these penalties."""
         scaled = self.scaled(strengths)
+        if self.rows.width == 0:
+            raise ValueError(
+                "X holds nothing but zeros and fit_intercept=False, so there is nothing to fit; "
+                "take fit_intercept=True for the prevalence."
+            )
         # Beyond, single precision cannot tell a fit from one without slopes or without a penalty.
         low, high = 1e-30 * self.spread, 1e30 * self.spread
         unfit = self.spread > 0 and not np.all((scaled >= low) & (scaled <= high))

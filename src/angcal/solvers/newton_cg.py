@@ -401,4 +401,5 @@ class _State:
 
 
 def _converted(values: Any, single: Rows) -> Any:
-    return values.astype(single.dtype) if single.xp is np else values
+    with np.errstate(over="ignore"):  # infinity is refused by those who use the result
+        return values.astype(single.dtype) if single.xp is np else values
