@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from angcal.estimators.prediction import states_for_files
+from angcal.files import written
 from angcal.model_files import plain
 from angcal.model_files.check import SPARSE, array_of, check_model, check_nodes, nodes_of, shape_of
 from angcal.model_files.container import (
@@ -38,7 +39,6 @@ from angcal.model_files.container import (
     parts_of,
     read,
     unpack,
-    write,
 )
 from angcal.tables.errors import first_line, listed
 
@@ -179,7 +179,8 @@ def save(
             f"{type(model).__name__} cannot be saved: {first_line(error)}; use what angcal trusts, "
             "or keep the model with pickle."
         ) from error
-    write(path, data)
+    with written(path) as file:
+        file.write(data)
 
 
 def load(path: Any, *, key: Any = None) -> Any:

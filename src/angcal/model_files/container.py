@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from angcal.files import written
 from angcal.tables.reading import UNREADABLE
 
 # Raised whenever the types in a file change; files of another format are refused.
@@ -96,12 +95,6 @@ def pack(record: dict[str, Any], parts: dict[str, bytes], key: Any = None) -> by
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, part)
     return buffer.getvalue()
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a model file, so that it is either whole or not there."""
-    with written(path) as file:
-        file.write(data)
 
 
 def read_key(key: Any) -> bytes:
