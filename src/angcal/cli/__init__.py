@@ -5,6 +5,7 @@ Examples
   angcal fit patients.csv --target relapse --out model.skops
   angcal predict model.skops new.csv --out probabilities.csv
   angcal report patients.csv --target relapse --out report.html
+  angcal inspect model.skops
   angcal demo
 
 angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
@@ -29,6 +30,7 @@ COMMANDS = {
     "fit": "fit a calibrated classifier to a table",
     "predict": "calibrated probabilities of new rows",
     "report": "a self-contained HTML report on a table",
+    "inspect": "what a model file holds, without loading it",
     "demo": "calibrate digits from 100 labels",
 }
 

@@ -34,14 +34,20 @@ from angcal.cli import terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal fit``."""
     terminal.add_table_arguments(parser, seed_help="kept for scripts: nothing is drawn")
-    parser.add_argument("--out", type=Path, help="file for the model, such as model.skops")
+    parser.add_argument(
+        "--out", type=Path, help="file for the model, such as model.skops or model.angcal"
+    )
+    terminal.add_key(parser, "file with a secret to sign the model with; needs --out")
 
 
 def execute(options: argparse.Namespace) -> None:
     """Carry out a parsed command line."""
-    terminal.require_packages("fit", "pandas", "rich", *(["skops"] if options.out else []))
+    skops = ["skops"] if options.out and options.out.suffix == ".skops" else []
+    terminal.require_packages("fit", "pandas", "rich", *skops)
     if options.out:
-        terminal.check_out(options.out, ".skops")
+        terminal.check_out(options.out, ".skops", ".angcal", ".npz")
+    elif options.key:
+        raise terminal.UsageError(f"--key {options.key} signs a file; name one with --out.")
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
@@ -72,7 +78,7 @@ def _save(fitted: Any, verdict: Any, options: argparse.Namespace) -> None:
         "positive": options.positive,
         "leave_one_out": verdict.as_json()["leave_one_out"],
     }
-    save(fitted.model, options.out, about=about)
+    save(fitted.model, options.out, about=about, key=options.key)
 
 
 def _print_outcome(

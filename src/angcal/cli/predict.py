@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="-", help="a .csv or .parquet file; - prints CSV (default: -)"
     )
+    terminal.add_key(parser, "file with the key that the model must have been signed with")
     parser.add_argument(
         "--id",
         metavar="COLUMN",
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> None:
     """Carry out a parsed command line."""
     parquet = options.out.lower().endswith(".parquet")
-    packages = ["pandas", "skops", "rich", *(["pyarrow"] if parquet else [])]
+    packages = ["pandas", "rich", *(["pyarrow"] if parquet else [])]
     terminal.require_packages("predict", *packages)
     if options.out == "-" and options.json:
         raise terminal.UsageError("--json needs a file for the probabilities; name it with --out.")
@@ -89,7 +90,7 @@ def execute(options: argparse.Namespace) -> None:
 
     with terminal.stages(3) as begin, terminal.noted() as notes:
         begin("reading the model")
-        model, known = load(options.model), about(options.model)
+        model, known = load(options.model, key=options.key), about(options.model)
         begin("reading the table")
         given = terminal.reading_options(options)
         needed = [] if options.id is None else [options.id]

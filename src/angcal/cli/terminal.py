@@ -300,6 +300,11 @@ def reading_options(options: Namespace) -> dict[str, Any]:
     return {"separator": options.sep, "encoding": options.encoding, "sheet": options.sheet}
 
 
+def add_key(parser: ArgumentParser, purpose: str) -> None:
+    """The argument ``--key`` of the commands that write or read a model file."""
+    parser.add_argument("--key", metavar="FILE", type=Path, help=purpose)
+
+
 def _jobs(text: str) -> int:
     number = int(text)
     if number < -1 or number == 0:

@@ -255,9 +255,11 @@ class AngularLogisticRegressionCV(AngularBase):
         design = self._design(training)
         self.Cs_ = self._inverse_strengths(design)
         # (A), (B) Fits under all penalties, and what each reveals.
-        solution = design.solver(1.0 / self.Cs_).solve(self.tol)
+        with np.errstate(over="ignore"):
+            strengths = 1.0 / self.Cs_  # the solver refuses infinity, and names Cs
+        solution = design.solver(strengths).solve(self.tol)
         observed = observe_path(
-            design, 1.0 / self.Cs_, solution, self.observables, groups=training.groups_of(X)
+            design, strengths, solution, self.observables, groups=training.groups_of(X)
         )
         curves = path_curves(design, solution, observed, training.weights)
         errors = curves.sampling_error(self.scoring, observed)

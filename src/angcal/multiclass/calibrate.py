@@ -146,6 +146,11 @@ def calibrate_classes(
             reason = "leaving a row out moves its scores more than the rows differ"
             return _fallback(scores, codes, weights, confidence, reason)
         return _known(scores, codes, weights, whitened, link, confidence)
+    with np.errstate(over="ignore"):
+        width = float(np.ptp(scores.honest, axis=0).max())
+    if not 1e-100 < width < 1e100:
+        reason = f"scores of the rows differ by {width:.1g}, too little or too much to compute with"
+        return _fallback(scores, codes, weights, confidence, reason)
     posterior = class_posterior(
         scores.honest, codes, weights, are_logits=scores.link is not None, groups=scores.groups
     )
