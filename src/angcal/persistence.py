@@ -25,7 +25,7 @@ from angcal.tables.errors import first_line, listed
 from angcal.tables.reading import UNREADABLE
 
 # Raised whenever the types in a file change; files of another format are refused.
-FORMAT = 2
+FORMAT = 3
 ABOUT, SCHEMA = "angcal.json", "schema.json"
 DAMAGE = (*UNREADABLE, AttributeError, IndexError, RuntimeError)
 # Types of each module that a model may hold besides those that skops trusts by itself.
@@ -44,6 +44,7 @@ TYPES = {
     "angcal.estimators.m_estimator": "MEstimator",
     "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV FoldAverage",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
+    "angcal.intervals": "ChanceLaw ClassLaw KnownClassLaw TwoClassLaw",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
     "angcal.links.multiclass": "AdditiveIndex InteractionIndex OneVsRest Softmax TwoLayer",
     "angcal.losses": "Exponential HuberisedHinge Logistic Multinomial ProbitLikelihood Squared "
