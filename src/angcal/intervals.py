@@ -43,7 +43,7 @@ from angcal.calibrate import Calibration
 from angcal.covariance import ScoreScale
 from angcal.curve import ConstantCurve, noise_share
 from angcal.link_posterior import BELIEF, HERMITE, Curves, values_and_slopes
-from angcal.links import Link, Logit
+from angcal.links import Link
 from angcal.links.quadrature import normal_density
 from angcal.multiclass import ClassCalibration, MulticlassPredictor
 from angcal.multiclass.integration import Noise, noise_of, sobol_rule
@@ -205,11 +205,11 @@ class TwoClassLaw(Law):
         return self.family.base(index)
 
 
-def two_class_law(result: Calibration) -> TwoClassLaw:
+def two_class_law(result: Calibration) -> Law:
     """The law of a calibration: by its posterior, its angle, or the prevalence alone."""
     family = result.link.with_parameters(1.0, 0.0)
     if isinstance(result.curve, ConstantCurve):
-        return _chance_law(result.curve.prevalence, len(result.left_out.labels))
+        return ChanceLaw(np.array(result.curve.prevalence), len(result.left_out.labels))
     posterior = result.left_out.posterior
     if posterior is None:
         return TwoClassLaw(family, result.scale, _curves_of_angle(result))
@@ -233,17 +233,38 @@ def _curves_of_angle(result: Calibration) -> Curves:
     return Curves(weights, cosines, slopes, offsets, noises, error * np.abs(slopes))
 
 
-def _chance_law(prevalence: float, n_labels: int) -> TwoClassLaw:
-    """At a cosine of 0, where n labels tell the prevalence and nothing a row's own probability."""
-    steps, weights = (np.array(part) for part in zip(*HERMITE, strict=True))
-    scales = np.exp(BELIEF.log_scale + BELIEF.log_scale_sd * steps)
-    widths = np.sqrt(1.0 + scales**2 / 3.0)
-    zeros = np.zeros(len(scales))
-    error = 1.0 / np.sqrt((n_labels + 2.0) * prevalence * (1.0 - prevalence))
-    offsets = widths * logit(prevalence)
-    curves = Curves(weights, zeros, zeros, offsets, scales, widths * error)
-    # Between these curves there is only what √(1 + τ²/3) misses.
-    return TwoClassLaw(Logit(), ScoreScale(0.0, 1.0, "none"), curves, slope_share=0.0)
+@dataclass(frozen=True, eq=False)
+class ChanceLaw(Law):
+    """Where scores say nothing: n labels tell shares, and nothing a row's own probability.
+
+    Attributes
+    ----------
+    shares : () or (K,) array
+        Of the second of two classes, or of each class.
+    n_labels : int
+    """
+
+    shares: Floats
+    n_labels: int
+
+    def curve(self, scores: Floats) -> Mixture:
+        """logit p ± 1/√((n + 2)p(1 − p))."""
+        p = np.asarray(self.shares)
+        error = 1.0 / np.sqrt((self.n_labels + 2.0) * p * (1.0 - p))
+        return _alike(len(scores), np.ones(1), logit(p)[..., None], error[..., None])
+
+    def row(self, scores: Floats) -> Mixture:
+        """N(√(1 + κ²/3)·logit p, κ²): a cosine of 0, and κ as before any label."""
+        steps, weights = (np.array(part) for part in zip(*HERMITE, strict=True))
+        scales = np.exp(BELIEF.log_scale + BELIEF.log_scale_sd * steps)
+        means = np.sqrt(1.0 + scales**2 / 3.0) * logit(np.asarray(self.shares))[..., None]
+        return _alike(len(scores), weights, means, np.broadcast_to(scales, means.shape))
+
+
+def _alike(count: int, weights: Floats, means: Floats, spreads: Floats) -> Mixture:
+    """The same law for every row."""
+    rows = (np.broadcast_to(part, (count, *part.shape)) for part in (means, spreads))
+    return Mixture(weights, *rows)
 
 
 # -- three and more classes ------------------------------------------------------------------
@@ -368,37 +389,6 @@ class KnownClassLaw(Law):
 
 def _logit(p: Floats) -> Floats:
     return logit(np.clip(p, SURE, 1.0 - SURE))
-
-
-@dataclass(frozen=True, eq=False)
-class ChanceLaw(Law):
-    """The same where scores say nothing: each class against the rest, by its share of the labels.
-
-    Attributes
-    ----------
-    shares : (K,) array
-    n_labels : int
-    """
-
-    shares: Floats
-    n_labels: int
-
-    def curve(self, scores: Floats) -> Mixture:
-        """N(m, s²) of the logit of a share."""
-        return self._stacked("curve", scores)
-
-    def row(self, scores: Floats) -> Mixture:
-        """Of a row's index nothing is known but its mean probability."""
-        return self._stacked("row", scores)
-
-    def _stacked(self, kind: str, scores: Floats) -> Mixture:
-        laws = [_chance_law(float(share), self.n_labels) for share in self.shares]
-        each = [getattr(law, kind)(np.zeros(len(scores))) for law in laws]
-        means, spreads = (
-            np.stack([getattr(part, name) for part in each], axis=1)
-            for name in ("means", "spreads")
-        )
-        return Mixture(each[0].weights, means, spreads)
 
 
 def class_law(result: ClassCalibration) -> Law:
