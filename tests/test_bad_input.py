@@ -468,14 +468,10 @@ class Collection:
 def test_dask_collections_are_refused_unread(classifier):
     data = simulate(60, 5, link=Logit(3.0), random_state=0)
     X, y = data.X, data.y
-    with pytest.raises(TypeError, match=r"X is a Dask collection.*X\.compute\(\)"):
+    with pytest.raises(TypeError, match=r"X is a Dask collection.*angcal\.dask.*X\.compute\(\)"):
         classifier.fit(Collection(X), y)
     with pytest.raises(TypeError, match=r"y is a Dask collection.*y\.compute\(\)"):
         classifier.fit(X, Collection(y))
-    classifier.fit(X, y)
-    for ask in (classifier.predict_proba, classifier.predict):
-        with pytest.raises(TypeError, match=r"X is a Dask collection.*X\.compute\(\)"):
-            ask(Collection(X))
     if "pool" in classifier.get_params():
         with pytest.raises(TypeError, match=r"pool is a Dask collection.*pool=lambda: \("):
             classifier.fit(X, y, pool=Collection(X))

@@ -292,8 +292,11 @@ def test_three_classes(tmp_path, capsys):
     assert told["calibrated"]["log_loss"] < np.log(3)
     assert told["angle"]["method"] == "loo"
     assert told["map"] in told["map_reason"] or told["map_reason"].startswith("the base model")
-    pool = ["--pool", tmp_path / "data.csv"]
-    assert "a pool is for two classes" in refused(capsys, 1, *options, *pool)
+    pool = pd.DataFrame(rng.normal(size=(300, 6)), columns=list("abcdef"))
+    pool["a"] += np.arange(300) % 3
+    pool.to_csv(tmp_path / "pool.csv", index=False)
+    assert run(*options, "--json", "--pool", tmp_path / "pool.csv") == 0
+    assert json.loads(capsys.readouterr().out)["pool_rows"] == 300
 
 
 @pytest.mark.parametrize("out", ["model.pkl", "model", "data.csv"])

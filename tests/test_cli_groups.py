@@ -35,7 +35,8 @@ def test_fit_and_report_leave_groups_out(visits, tmp_path, capsys):
     without = visits.with_name("without.csv")
     pd.read_csv(visits).drop(columns="patient").to_csv(without, index=False)
     alone = _numbers(capsys, "fit", without, "--target", "state")
-    assert grouped["groups"] == 30 and alone["groups"] == 0
+    assert grouped["groups"] == 30
+    assert alone["groups"] == 0
     # Visits of a patient tell each other's labels: leaving one out alone flatters the figures.
     assert grouped["calibrated"]["log_loss"] > alone["calibrated"]["log_loss"] + 0.02
     out = tmp_path / "report.html"
@@ -59,7 +60,8 @@ def test_rows_without_a_group_are_their_own():
     with pytest.warns(UserWarning, match="2 of 4 rows have no 'patient'"):
         features, groups = split_groups(table, "patient")
     assert list(features.columns) == ["x"]
-    assert groups[0] == groups[2] and len(set(groups.tolist())) == 3
+    assert groups[0] == groups[2]
+    assert len(set(groups.tolist())) == 3
 
 
 def test_one_group_is_refused():

@@ -32,6 +32,7 @@ VERDICT = Verdict(
     slope=0.4,
     slope_error=0.1,
     pool_rows=0,
+    groups=0,
 )
 
 

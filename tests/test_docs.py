@@ -237,7 +237,7 @@ def test_the_site_builds_without_a_warning(site):
 
 MODULES = {
     name: f"angcal.{name}"
-    for name in ("metrics", "simulation", "displays", "persistence", "export")
+    for name in ("metrics", "simulation", "displays", "persistence", "export", "dask")
 } | {"angcal": "angcal", "datasets": "studies.datasets"}
 
 

@@ -17,6 +17,7 @@ from angcal.losses import BlockLoss
 MODULES = (
     "angcal",
     "angcal.baselines",
+    "angcal.dask",
     "angcal.displays",
     "angcal.export",
     "angcal.links",

@@ -414,7 +414,7 @@ def test_clone_keeps_metadata_requests():
     with sklearn.config_context(enable_metadata_routing=True):
         asked = AngularCalibratedClassifier().set_fit_request(pool=True, sample_weight=True)
         copy = clone(asked)
-        assert own_requests(copy) == {"pool": True, "sample_weight": True}
+        assert own_requests(copy) == {"groups": None, "pool": True, "sample_weight": True}
         copy.set_fit_request(pool=False)
         assert own_requests(asked)["pool"] is True
 

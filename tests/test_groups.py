@@ -168,7 +168,7 @@ def test_names_of_groups_do_not_matter(K):
     names = np.array([f"patient {value}" for value in groups], dtype=object)
     for make in (MAKERS["one"], MAKERS["path"]):
         first, second = (make().fit(X, y, groups=g) for g in (groups * 7 - 3, names))
-        np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+        np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X), rtol=1e-9)
         assert first.observables_.groups.count == 20
 
 
@@ -267,3 +267,12 @@ def test_rows_of_few_values_are_no_copies():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatedRowsWarning)
         AngularCalibratedClassifier(_model(1.0)).fit(X, y)
+
+
+def test_design_effect_of_equal_rows_is_their_number():
+    rng = np.random.default_rng(4)
+    groups, own = groups_of(np.repeat(np.arange(400), 5)), rng.normal(size=400)
+    assert groups.design_effect(np.repeat(own, 5)) == pytest.approx(5.0)
+    # Independent rows: 1, up to a chance of √(2·4/400/5).
+    assert groups.design_effect(rng.normal(size=2000)) == pytest.approx(1.0, abs=0.2)
+    assert groups.design_effect(np.zeros(2000)) == 1.0

@@ -519,11 +519,12 @@ def test_refused_classes_degrade_to_a_sentence(monkeypatch):
     assert len(parsed.ids) == len(set(parsed.ids))
 
 
-def test_a_pool_for_several_classes_is_an_error_and_no_empty_report():
+def test_a_pool_for_several_classes_gives_each_its_angle():
     features, _ = table(60, 3)
     y = np.argmax(features.to_numpy(), axis=1)
-    with pytest.raises(ValueError, match="a pool is for two classes"):
-        examine(features, y, pool=features, repeats=1)
+    found = examine(features, y, pool=table(200, 3, seed=1)[0], repeats=1)
+    assert found.model.angle_.method == "observable"
+    assert len(found.verdict.angles) == 3
 
 
 def test_two_classes_are_never_refused_silently(monkeypatch):

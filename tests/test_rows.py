@@ -52,13 +52,13 @@ def test_products_are_those_of_the_matrix(stored, intercept):
     V, U = RNG.normal(size=(whole.shape[1], 3)), RNG.normal(size=(120, 3))
     assert_allclose(rows.forward(V), whole @ V, atol=1e-12)
     assert_allclose(rows.backward(U), whole.T @ U, atol=1e-12)
-    weighted = rows.curve(V, lambda images, part: WEIGHTS[part, None] * images)
+    weighted = rows.curve(V, WEIGHTS[:, None])
     assert_allclose(weighted, whole.T @ (WEIGHTS[:, None] * (whole @ V)), atol=1e-11)
     assert_allclose(rows.lines(np.array([3, 99, 51])), whole[[3, 99, 51]], atol=1e-12)
     moments, peaks = rows.column_squares(WEIGHTS)
     assert_allclose(moments, (X**2).T @ WEIGHTS, rtol=1e-10)
     assert_allclose(peaks, (X**2).max(axis=0), rtol=1e-10)
-    assert rows.sum(lambda block, part: block.shape[0]) == 120
+    assert rows.sum(lambda block: block.shape[0]) == 120
 
 
 @pytest.mark.parametrize("K", [2, 3])

@@ -78,8 +78,8 @@ def test_text_classes():
 def test_three_classes():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 3
-    shifts = np.eye(3)[y] @ (0.7 * rng.normal(size=(3, 5)))
-    frame = pd.DataFrame(rng.normal(size=(200, 5)) + shifts, columns=list("abcde"))
+    centers = 0.7 * rng.normal(size=(3, 5))
+    frame = pd.DataFrame(rng.normal(size=(200, 5)) + centers[y], columns=list("abcde"))
     fitted = fit_table(frame, y, Cs=5)
     assert fitted.classes.tolist() == [0, 1, 2]
     X = preparation(frame).fit_transform(frame)
@@ -89,8 +89,9 @@ def test_three_classes():
     p = fitted.model.predict_proba(frame)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert np.mean(fitted.model.predict(frame) == y) > 0.6
-    with pytest.raises(TableError, match="a pool is for two classes, and the target has 3"):
-        fit_table(frame, y, pool=frame)
+    rows = rng.normal(size=(400, 5)) + centers[np.arange(400) % 3]
+    pooled = fit_table(frame, y, Cs=5, pool=pd.DataFrame(rows, columns=list("abcde")))
+    assert pooled.classifier.angle_.method == "observable"
 
 
 def test_too_few_rows():

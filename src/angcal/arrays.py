@@ -31,19 +31,25 @@ def is_tensor(X: Any) -> bool:
     return bool(_compatibility().is_array_api_obj(X))
 
 
+def is_dask(values: Any) -> bool:
+    """Whether these are a Dask collection: an array, a dataframe or one of its columns."""
+    return hasattr(values, "__dask_graph__")
+
+
 def refuse_dask(rows: Any, name: str) -> None:
     """Raise TypeError for a Dask collection, which NumPy would load whole without a word."""
-    if not hasattr(rows, "__dask_graph__"):
+    if not is_dask(rows):
         return
     if name == "pool":
         raise TypeError(
             "pool is a Dask collection, which would be loaded whole. Pass its partitions as "
             "blocks, one in memory at a time: pool=lambda: (P.partitions[i].compute() for i in "
-            "range(P.npartitions)), with P the collection."
+            "range(P.npartitions)), with P the collection; or fit with angcal.dask."
         )
     raise TypeError(
-        f"{name} is a Dask collection, which would be loaded whole. Where it fits in memory, load "
-        f"it yourself: pass {name}.compute()."
+        f"{name} is a Dask collection, which would be loaded whole. Fit it where it is, with the "
+        "class of the same name in angcal.dask (from angcal.dask import "
+        f"AngularCalibratedClassifier); or, where it fits in memory, pass {name}.compute()."
     )
 
 

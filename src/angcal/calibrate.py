@@ -303,9 +303,15 @@ class _Evidence:
         return replace(observable, reason=reason), self._posterior(observable)
 
     def _posterior(self, known: Angle | None) -> LinkPosterior:
-        return link_posterior(
-            self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known
-        )
+        given = (self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known)
+        found, groups = link_posterior(*given), self.observables.groups
+        if groups is None:
+            return found
+        weights = self.case_weights / np.mean(self.case_weights)
+        left_out = found.leave_one_out(self.standard_scores, self.fit.labels, weights, groups)
+        effect = groups.design_effect(self.fit.labels - left_out)
+        count = found.belief.labels_count_for / effect
+        return link_posterior(*given, replace(found.belief, labels_count_for=count))
 
     def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
         """Without Σ⁻¹; the interval says how little labels know of the angle itself."""

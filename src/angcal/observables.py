@@ -296,14 +296,15 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     if not fit.fit_intercept:
         return observables.loo_scores
     codes, moves = fit.labels.astype(np.intp), observables.group_moves
-    K = 2 if isinstance(fit.loss, Logistic) else fit.loss.n_scores
+    two = isinstance(fit.loss, Logistic)
+    K = 2 if two else fit.loss.n_scores
     if not isinstance(fit.loss, Logistic | Multinomial):
         return observables.calibration_scores
     if moves is None:
         shifts = count_shifts(codes, fit.weights, K)
     else:
         shifts = group_count_shifts(codes, fit.weights, K, moves.groups)
-    return observables.loo_scores + (shifts @ [-1.0, 1.0] if K == 2 else shifts)
+    return observables.loo_scores + (shifts @ [-1.0, 1.0] if two else shifts)
 
 
 def count_shifts(

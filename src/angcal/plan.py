@@ -58,6 +58,25 @@ twice that side, from n·4K² products."""
 LARGEST_RESTING_SIDE = 1000
 """Factorizations up to this side are as fast with one thread as with several."""
 
+# -- rows that are read anew on every pass ---------------------------------------------------
+
+LARGEST_FAR_GRAM, LARGEST_STREAMED_GRAM = 1000, 4000
+"""Columns up to which Newton's method takes the whole matrix X̃ᵀDX̃ from a pass, where blocks are in
+memory and where each pass reads them from files: five passes and no more, but d products for each
+entry. At 200,000×500 that costs the CPU seconds of Newton-CG with sampled rows, at 50,000×4,000
+ten times as many; a hundred passes over files take longer than that."""
+FAR_STEPS = (1e-4, 1e-2)
+"""Smallest and largest share of the scores' spread that the last Newton step may move them by, in
+between the root of the tolerance: what is left after it is the square of that, and the matrix
+before it serves for leverages."""
+NEAR_STEP, MOST_STRIDE = 0.04, 8
+"""A step up to this share is followed by a look with a matrix of all rows; until then every eighth
+row gives one, or as many as make twenty times the columns."""
+MATRIX_ENTRIES = 50_000_000
+"""Entries of all matrices that one pass brings back (400 MB)."""
+MAPPED_BYTES = 1 << 28
+"""Size from which a memory map is read in blocks; a smaller one is an array like any other."""
+
 # -- sampled leverages -----------------------------------------------------------------------
 
 LARGEST_OWN_SHARE = 0.05
@@ -79,6 +98,11 @@ def samples(n: int, d: int) -> bool:
     # From a side half as long on where the other side is long.
     long = n * d >= 5_000_000
     return min(n, d) >= (SMALLEST_SAMPLED_SIDE // 2 if long else SMALLEST_SAMPLED_SIDE)
+
+
+def takes_matrices(d: int, streamed: bool) -> bool:
+    """Whether passes over far rows bring back matrices of side d, and leverages are exact."""
+    return d <= (LARGEST_STREAMED_GRAM if streamed else LARGEST_FAR_GRAM)
 
 
 def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from scipy import sparse
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import refuse_dask
+from angcal.rows import Rows
 
 Prepare = Callable[[Any, str], Matrix]
 """(rows, their name for errors) -> rows as the linear model sees them, checked."""
@@ -69,6 +70,16 @@ class Moments:
     def deviation(self) -> Floats:
         """√(scatter/count)."""
         return np.sqrt(self.scatter / self.count)
+
+
+def _moments_of(block: Matrix) -> Moments:
+    """Moments of a block of any size, without a copy of it."""
+    return reduce(Moments.merge, (Moments.of(block[part]) for part in row_slices(block)))
+
+
+def row_moments(rows: Rows) -> Moments:
+    """Moments of rows, wherever they are, in one pass."""
+    return rows.sum(_moments_of, merge=Moments.merge)
 
 
 def row_slices(rows: Matrix) -> Iterator[slice]:

@@ -22,6 +22,7 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import largest_entry
 from angcal.leverages import (
+    FarHessian,
     HessianOrFallback,
     Leverages,
     PenalizedHessian,
@@ -34,7 +35,8 @@ from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
 from angcal.rows import Rows, as_rows, rotate
-from angcal.solvers.newton_cg import LARGEST_FORCING, NewtonCG, Solution
+from angcal.solvers.far_newton import solver_for
+from angcal.solvers.newton_cg import LARGEST_FORCING, Solution
 
 
 class SeparableDataError(ValueError):
@@ -66,6 +68,8 @@ class LinearFit:
         How the Hessian is inverted; see `angcal.leverages.factorize`.
     known_scores : (n,) or (n, K) array, optional
         u, where whoever fitted it has them at hand.
+    known_hessian : optional
+        As `hessian`, where whoever fitted it has it at hand.
     """
 
     X: Matrix
@@ -80,6 +84,7 @@ class LinearFit:
     iterations: int = 0
     hessian_method: str = "exact"
     known_scores: Floats | None = None
+    known_hessian: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -156,15 +161,17 @@ class LinearFit:
         return gradient, intercept if self.fit_intercept else 0.0 * level
 
     @cached_property
-    def hessian(self) -> PenalizedHessian | HessianOrFallback:
+    def hessian(self) -> Any:
         """X̃ᵀDX̃ + N∇²g of one score, factorized on the smaller side, on the active set."""
+        if self.known_hessian is not None:
+            return self.known_hessian
         if self.hessian_method == "primal":
             return self._on_columns(self.curvatures, self.coef)
         return self._factorized(self.curvatures, self.coef)
 
     def _factorized(
         self, curvatures: Floats, coef: Floats, method: str | None = None
-    ) -> PenalizedHessian | HessianOrFallback:
+    ) -> PenalizedHessian | FarHessian | HessianOrFallback:
         N = self.total_weight
         try:
             return factorize(
@@ -307,15 +314,26 @@ class LinearFit:
         """The same by conjugate gradients, which see how the classes are coupled."""
         assert isinstance(self.loss, BlockLoss)
         strengths = np.array([self._ridge])
-        solver = NewtonCG(self.rows, self.labels, self.weights, strengths, self.loss)
+        solver = solver_for(self.rows, self.labels, self.weights, strengths, self.loss)
         done = np.ones(1, dtype=bool)
         here = Solution(self.coef.T, self.intercept, self.scores, done, np.zeros(1), 0, 0)
         return float(solver.distances(here, LARGEST_FORCING)[0])
 
+    def with_hessian(self, hessian: Any) -> LinearFit:
+        """The same fit, whose Hessian is at hand."""
+        return replace(self, known_hessian=hessian)
+
     def moved_to(self, coef: Floats, intercept: Any, iterations: int = 0) -> LinearFit:
         """The same problem at another point."""
         at = float(intercept) if np.ndim(intercept) == 0 else intercept
-        return replace(self, coef=coef, intercept=at, iterations=iterations, known_scores=None)
+        return replace(
+            self,
+            coef=coef,
+            intercept=at,
+            iterations=iterations,
+            known_scores=None,
+            known_hessian=None,
+        )
 
 
 def check_separable(fit: LinearFit) -> None:

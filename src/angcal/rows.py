@@ -2,26 +2,30 @@ r"""X̃ = [X 1]: the rows of a design with their intercept column, wherever they
 
 Every algorithm above this module is written once, for any storage, with two verbs:
 
-    rows.sum(f)    Σ_b f(X_b, b)     over blocks of rows: gradients, Gram matrices, moments
-    rows.map(f)    f(X_b, b), stacked: one value or line per row
+    rows.sum(f, shared, vectors)    Σ_b f(X_b, *shared, *v_b): gradients, Gram matrices, moments
+    rows.map(f, shared, vectors)    the same, stacked: one value or line per row
 
-and the products that follow from them,
+over blocks of rows, v_b the block's part of vectors that have an entry or a line for each row; and
+the products that follow from them,
 
     forward(V)     X̃V                (n, k)
     backward(U)    X̃ᵀU               (d + 1, k), its last line that of the intercept
-    curve(V, w)    X̃ᵀ w(X̃V)          both in one pass, w acting on blocks of rows
+    curve(V, D)    X̃ᵀDX̃V             both in one pass
 
 Storages: :class:`DenseRows` (NumPy), :class:`SparseRows` (SciPy), :class:`TensorRows` (any library
-that follows the array API, on any device), :class:`BlockRows` (memory maps, lists of blocks,
-callables) and :class:`RotatedRows` (the same inner products in fewer columns, for ridge penalties).
+that follows the array API, on any device), :class:`RotatedRows` (the same inner products in fewer
+columns, for ridge penalties) and :class:`FarRows`, which are read anew on every pass:
+:class:`BlockRows` (memory maps, lists of blocks, callables) and those of :mod:`angcal.dask`.
 """
 
 from __future__ import annotations
 
+import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -39,8 +43,10 @@ from angcal.arrays import (
     transposed_product,
 )
 
-Weigh = Callable[[Any, slice], Any]
-"""(images of a block, its rows) -> the same, weighted."""
+
+def added(a: Any, b: Any) -> Any:
+    """a + b, part by part where they are tuples."""
+    return tuple(map(added, a, b)) if isinstance(a, tuple) else a + b
 
 
 class Rows(ABC):
@@ -55,10 +61,13 @@ class Rows(ABC):
     has_own_columns : bool
         Whether the columns mean something by themselves, so that scaling steps by their moments
         helps. Those of a Cholesky factor do not.
+    far : bool
+        Whether every pass reads the rows anew (:class:`FarRows`).
     passes : int
         Products with X so far.
     """
 
+    far = False
     has_own_columns = True
     # Columns that are zero in most rows are those of X itself: a rotation mixes all of them.
     has_rare_columns = True
@@ -92,18 +101,42 @@ class Rows(ABC):
     def single(self) -> Rows:
         """The same rows in single precision, or as they are where that is not ours to choose."""
 
-    def sum(self, f: Callable[[Any, slice], Any], entries_per_row: int = 0) -> Any:
-        """Σ_b f(X_b, rows of b)."""
+    def sum(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any] = (),
+        vectors: Sequence[Any] = (),
+        *,
+        merge: Callable[[Any, Any], Any] = added,
+        entries_per_row: int = 0,
+    ) -> Any:
+        """Σ_b f(X_b, *shared, *v_b), arrays or tuples of them; ``merge`` where they do not add.
+
+        f has to be a function of a module, or a `functools.partial` of one: it may have to travel.
+        """
         total = None
         for rows, block in self.blocks(entries_per_row):
-            part = f(block, rows)
-            total = part if total is None else total + part
+            part = f(block, *shared, *(v[rows] for v in vectors))
+            total = part if total is None else merge(total, part)
         return total
 
-    def map(self, f: Callable[[Any, slice], Any], entries_per_row: int = 0) -> Any:
-        """f(X_b, rows of b) of all blocks, stacked."""
-        parts = [f(block, rows) for rows, block in self.blocks(entries_per_row)]
+    def map(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any] = (),
+        vectors: Sequence[Any] = (),
+        *,
+        entries_per_row: int = 0,
+    ) -> Any:
+        """f(X_b, *shared, *v_b) of all blocks, stacked."""
+        parts = [
+            f(block, *shared, *(v[rows] for v in vectors))
+            for rows, block in self.blocks(entries_per_row)
+        ]
         return parts[0] if len(parts) == 1 else concatenate(parts, self.xp)
+
+    def _count(self, products: int) -> None:
+        self.passes += products
 
     # -- products ----------------------------------------------------------------------------
 
@@ -117,15 +150,15 @@ class Rows(ABC):
 
     def forward(self, V: Any) -> Any:
         """X̃V for (d + 1, k) columns, or one of them."""
-        self.passes += 1
+        self._count(1)
         d = self.shape[1]
-        images = self.map(lambda X, rows: self.ahead(X, V[:d]))
+        images = self.map(self.ahead, (V[:d],))
         return images + V[d:] if self.intercept else images
 
     def backward(self, U: Any) -> Any:
         """X̃ᵀU for (n, k) columns, or one of them."""
-        self.passes += 1
-        return self._with_intercept(self.sum(lambda X, rows: self.back(X, U[rows])), U)
+        self._count(1)
+        return _with_intercept(self.sum(self.back, (), (U,)), U, self.intercept)
 
     def image(self, V: Floats) -> Floats:
         """X̃V in double precision on the host."""
@@ -135,23 +168,11 @@ class Rows(ABC):
         """X̃ᵀU in double precision on the host."""
         return np.asarray(self.backward(U), dtype=np.float64)
 
-    def curve(self, V: Any, weigh: Weigh) -> Any:
-        """X̃ᵀ w(X̃V): forward, weights and backward while a block is at hand."""
-        self.passes += 2
-        d = self.shape[1]
-
-        def there_and_back(X: Any, rows: slice) -> Any:
-            images = self.ahead(X, V[:d])
-            weighted = weigh(images + V[d:] if self.intercept else images, rows)
-            return self._with_intercept(self.back(X, weighted), weighted)
-
-        return self.sum(there_and_back, entries_per_row=V.shape[1])
-
-    def _with_intercept(self, slopes: Any, U: Any) -> Any:
-        if not self.intercept:
-            return slopes
-        last = self.xp.sum(U, axis=0)
-        return concatenate([slopes, last[None, ...]], self.xp)
+    def curve(self, V: Any, D: Any) -> Any:
+        """X̃ᵀDX̃V while a block is at hand; D is (n, 1), or (n, m) for m groups of V's columns."""
+        self._count(2)
+        f = partial(_there_and_back, self.ahead, self.back, self.intercept)
+        return self.sum(f, (V,), (D,), entries_per_row=V.shape[1])
 
     def place(self, values: Any) -> Any:
         """Values as an array of this storage's library, type and device."""
@@ -173,7 +194,7 @@ class Rows(ABC):
 
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
         """(Σ_i ω_i x_ij², max_i x_ij²) of every column, in one pass; ω is (n,) or (n, m)."""
-        self.passes += 1
+        self._count(1)
         moments = np.zeros((self.shape[1], *weights.shape[1:]))
         first = self._peaks is None
         peaks = np.zeros(self.shape[1]) if self._peaks is None else self._peaks
@@ -193,7 +214,20 @@ class Rows(ABC):
         share, and is all but everything in a column that is zero in most rows: there it is left
         out. ``diagonal`` is (d,) or (d, m), ``weights`` (n,) or (n, m), the result (n,) or (n, m).
         """
-        self.passes += 1
+        self._count(1)
+        slopes, columns = self._shared_slopes(diagonal, peaks, weights)
+        slopes = self.place(slopes)
+        sizes = np.empty((self.shape[0], *diagonal.shape[1:]))
+        for rows, squares in self._squares():
+            sizes[rows] = on_host(squares @ slopes)
+            if len(columns):
+                sizes[rows] += _own_columns(squares, columns, diagonal[columns], weights[rows])
+        return sizes
+
+    def _shared_slopes(
+        self, diagonal: Floats, peaks: Floats, weights: Floats
+    ) -> tuple[Floats, np.ndarray]:
+        """1/m_j, zero in columns that a row may have to itself; and these columns."""
         largest = weights.max(axis=0, initial=0.0)
         expanded = peaks.reshape(-1, *[1] * (diagonal.ndim - 1))
         own = largest * expanded > plan.LARGEST_OWN_SHARE * diagonal
@@ -201,24 +235,7 @@ class Rows(ABC):
         own &= self.has_rare_columns
         inverse = 1.0 / diagonal
         inverse[own] = 0.0
-        slopes = self.place(inverse)
-        columns = np.flatnonzero(own)
-        sizes = np.empty((self.shape[0], *diagonal.shape[1:]))
-        for rows, squares in self._squares():
-            sizes[rows] = on_host(squares @ slopes)
-            if len(columns):
-                sizes[rows] += self._own_columns(squares, columns, diagonal[columns], weights[rows])
-        return sizes
-
-    def _own_columns(
-        self, all_squares: Any, columns: np.ndarray, diagonal: Floats, weights: Floats
-    ) -> Floats:
-        """Σ_j x_ij²/(m_j − ω_i x_ij²) over some columns."""
-        place = columns if self.xp is np else self.xp.asarray(columns, device=all_squares.device)
-        squares = on_host(all_squares[:, place])
-        if diagonal.ndim == 2:
-            squares = squares[:, :, None]
-        return (squares / (diagonal - weights[:, None] * squares)).sum(axis=1)
+        return inverse, np.flatnonzero(own)
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         """x_ij² in blocks that stay in the cache."""
@@ -237,6 +254,55 @@ class Rows(ABC):
                     slice(rows.start + part.start, rows.start + part.stop),
                     np.asarray(on_host(block) if self.xp is not np else block, dtype=dtype),
                 )
+
+
+def _with_intercept(slopes: Any, U: Any, intercept: bool) -> Any:
+    """X̃ᵀU from XᵀU."""
+    if not intercept:
+        return slopes
+    xp = namespace_of(U)
+    return concatenate([slopes, xp.sum(U, axis=0)[None, ...]], xp)
+
+
+def _there_and_back(
+    ahead: Callable[[Any, Any], Any],
+    back: Callable[[Any, Any], Any],
+    intercept: bool,
+    X: Any,
+    V: Any,
+    D: Any,
+) -> Any:
+    """X̃_bᵀD_bX̃_bV."""
+    d, m = X.shape[1], D.shape[1]
+    images = ahead(X, V[:d])
+    images = images + V[d:] if intercept else images
+    if m == 1:
+        weighted = D * images
+    else:
+        weighted = (images.reshape(len(images), m, -1) * D[:, :, None]).reshape(images.shape)
+    return _with_intercept(back(X, weighted), weighted, intercept)
+
+
+def _own_columns(
+    all_squares: Any, columns: np.ndarray, diagonal: Floats, weights: Floats
+) -> Floats:
+    """Σ_j x_ij²/(m_j − ω_i x_ij²) over some columns."""
+    xp = namespace_of(all_squares)
+    place = columns if xp is np else xp.asarray(columns, device=all_squares.device)
+    squares = on_host(all_squares[:, place])
+    if diagonal.ndim == 2:
+        squares = squares[:, :, None]
+    return (squares / (diagonal - weights[:, None] * squares)).sum(axis=1)
+
+
+def _ahead(X: Any, V: Any) -> Any:
+    """XV, in the precision of V."""
+    return product(X, V) if V.dtype == np.float64 else X @ V
+
+
+def _back(X: Any, U: Any) -> Any:
+    """XᵀU, in the precision of U."""
+    return transposed_product(X, U) if U.dtype == np.float64 else X.T @ U
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:
@@ -293,10 +359,10 @@ class DenseRows(Rows):
         yield slice(0, self.shape[0]), self._kept_squares
 
     def ahead(self, X: Any, V: Any) -> Any:
-        return product(X, V) if V.dtype == np.float64 else X @ V
+        return _ahead(X, V)
 
     def back(self, X: Any, U: Any) -> Any:
-        return transposed_product(X, U) if U.dtype == np.float64 else X.T @ U
+        return _back(X, U)
 
 
 class SparseRows(DenseRows):
@@ -312,13 +378,13 @@ class SparseRows(DenseRows):
         return np.asarray(X.T @ U)
 
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
-        self.passes += 1
+        self._count(1)
         squares = self.X.multiply(self.X).tocsc()
         peaks = np.asarray(squares.max(axis=0).toarray(), dtype=np.float64).ravel()
         return np.asarray(squares.T @ weights, dtype=np.float64), peaks
 
     def row_sizes(self, diagonal: Floats, peaks: Floats, weights: Floats) -> Floats:
-        self.passes += 1
+        self._count(1)
         X = self.X.tocsr()
         number = np.repeat(np.arange(self.shape[0]), np.diff(X.indptr))
         squares = X.data.astype(np.float64) ** 2
@@ -377,7 +443,122 @@ class TensorRows(Rows):
             yield rows, block * block
 
 
-class BlockRows(Rows):
+class FarRows(Rows):
+    """Rows that are read anew on every pass, so that passes are what a fit costs.
+
+    Everything is asked of `sum` and `map`, by functions that may travel to where the blocks are;
+    ``passes`` counts these. Entries are in double precision, or are widened to it.
+
+    Attributes
+    ----------
+    streamed : bool
+        Whether blocks come from files each time, rather than from memory somewhere else.
+    """
+
+    far = True
+    streamed = True
+    _marks: Floats | None = None
+    ahead = staticmethod(_ahead)
+    back = staticmethod(_back)
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.float64)
+
+    def _count(self, products: int) -> None:
+        """Passes are counted where they are made."""
+
+    def sum(self, *arguments: Any, **options: Any) -> Any:
+        self.passes += 1
+        return super().sum(*arguments, **options)
+
+    def map(self, *arguments: Any, **options: Any) -> Any:
+        self.passes += 1
+        return super().map(*arguments, **options)
+
+    def sweep(
+        self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
+    ) -> tuple[Any, Any]:
+        """(map, sum) of a function that returns both for its block, in one pass."""
+        self.passes += 1
+        stacked, total = [], None
+        for rows, block in self.blocks():
+            lines, part = f(block, *shared, *(v[rows] for v in vectors))
+            stacked.append(lines)
+            total = part if total is None else added(total, part)
+        return np.concatenate(stacked), total
+
+    def image_and_marks(self, V: Floats) -> Floats:
+        """X̃V; the same pass brings `marks`, which would take one of their own."""
+        found = self.forward(np.hstack([V, self._directions]))
+        self._marks = found[:, V.shape[1] :]
+        return np.ascontiguousarray(found[:, : V.shape[1]])
+
+    @property
+    def marks(self) -> Floats:
+        """Rows along three random directions, (n, 3), by which copies of rows are told."""
+        if self._marks is None:
+            self._marks = self.forward(self._directions)
+        return self._marks
+
+    @property
+    def _directions(self) -> Floats:
+        directions = np.random.default_rng(0).normal(size=(self.shape[1], 3))
+        return np.vstack([directions, np.zeros((int(self.intercept), 3))])
+
+    def single(self) -> FarRows:
+        return self
+
+    def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
+        return self.sum(_squares_of_block, (), (weights,), merge=_totals_and_peaks)
+
+    def row_sizes(self, diagonal: Floats, peaks: Floats, weights: Floats) -> Floats:
+        slopes, columns = self._shared_slopes(diagonal, peaks, weights)
+        return self.map(_sizes_of_block, (slopes, columns, diagonal[columns]), (weights,))
+
+    def mean(self, axis: int = 0) -> Floats:
+        """Means of the columns, as arrays have them."""
+        assert axis == 0
+        return self.sum(_total_of_block) / self.shape[0]
+
+
+def dense_parts(X: Any, entries: int = plan.BLOCK_ENTRIES) -> Iterator[tuple[slice, Floats]]:
+    """Rows of a block in dense pieces of bounded size, as doubles."""
+    for part in _slices(X.shape[0], entries // max(X.shape[1], 1)):
+        piece = X[part]
+        piece = piece.toarray() if sparse.issparse(piece) else piece
+        yield part, np.asarray(piece, dtype=np.float64)
+
+
+def _total_of_block(X: Any) -> Floats:
+    return np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
+
+
+def _squares_of_block(X: Any, weights: Floats) -> tuple[Floats, Floats]:
+    parts = [
+        (squares.T @ weights[part], squares.max(axis=0))
+        for part, squares in ((p, np.square(x)) for p, x in dense_parts(X, plan.CACHE_ENTRIES))
+    ]
+    return reduce(_totals_and_peaks, parts)
+
+
+def _totals_and_peaks(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    return a[0] + b[0], np.maximum(a[1], b[1])
+
+
+def _sizes_of_block(
+    X: Any, slopes: Floats, columns: np.ndarray, diagonal: Floats, weights: Floats
+) -> Floats:
+    sizes = np.empty((X.shape[0], *slopes.shape[1:]))
+    for part, rows in dense_parts(X, plan.CACHE_ENTRIES):
+        squares = np.square(rows)
+        sizes[part] = squares @ slopes
+        if len(columns):
+            sizes[part] += _own_columns(squares, columns, diagonal, weights[part])
+    return sizes
+
+
+class BlockRows(FarRows):
     """Rows that come in blocks, read anew on every pass: memory maps, lists, callables.
 
     Parameters
@@ -386,33 +567,21 @@ class BlockRows(Rows):
         Returns an iterator of (k, d) arrays or sparse matrices, the same ones each time.
     shape : (int, int)
     intercept : bool
-    dtype : type, default=float64
-        What blocks are converted to.
     """
 
     def __init__(
-        self,
-        source: Callable[[], Iterable[Matrix]],
-        shape: tuple[int, int],
-        intercept: bool,
-        dtype: Any = np.float64,
+        self, source: Callable[[], Iterable[Matrix]], shape: tuple[int, int], intercept: bool
     ) -> None:
         super().__init__(shape, intercept)
-        self._source, self._dtype = source, np.dtype(dtype)
-
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
+        self._source = source
 
     def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
         most = max(entries_per_row, self.shape[1], 1)
         start = 0
         for block in self._source():
-            for part in _slices(block.shape[0], plan.BLOCK_ENTRIES // most):
-                rows = slice(start + part.start, start + part.stop)
-                piece = block[part]
-                dense = piece.toarray() if sparse.issparse(piece) else piece
-                yield rows, np.asarray(dense, dtype=self._dtype)
+            block = block if sparse.issparse(block) else np.asarray(block)
+            for part, piece in dense_parts(block, plan.BLOCK_ENTRIES * self.shape[1] // most):
+                yield slice(start + part.start, start + part.stop), piece
             start += block.shape[0]
         if start != self.shape[0]:
             raise ValueError(
@@ -421,14 +590,12 @@ class BlockRows(Rows):
             )
 
     def take(self, index: np.ndarray) -> Floats:
-        found = np.empty((len(index), self.shape[1]), dtype=self._dtype)
+        self.passes += 1
+        found = np.empty((len(index), self.shape[1]))
         for rows, block in self.blocks():
             here = np.flatnonzero((index >= rows.start) & (index < rows.stop))
             found[here] = block[index[here] - rows.start]
         return found
-
-    def single(self) -> BlockRows:
-        return BlockRows(self._source, self.shape, self.intercept, np.float32)
 
 
 class RotatedRows(DenseRows):
@@ -460,6 +627,15 @@ class RotatedRows(DenseRows):
         self.has_rare_columns = False
 
 
+def _mapped(X: np.memmap) -> Iterator[np.ndarray]:
+    """Blocks of a memory map, whose pages are given back after each."""
+    for part in _slices(len(X), plan.BLOCK_ENTRIES // max(X.shape[1], 1)):
+        yield X[part]
+        # Pages of a private copy (mode "c") hold changes that are nowhere else.
+        if X.mode in ("r", "r+", "w+") and hasattr(mmap, "MADV_DONTNEED"):
+            X._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
+
 def as_rows(X: Any, intercept: bool) -> Rows:
     """X as :class:`Rows`.
 
@@ -482,8 +658,7 @@ def as_rows(X: Any, intercept: bool) -> Rows:
     if sparse.issparse(X):
         return SparseRows(X, intercept)
     if isinstance(X, np.memmap):
-        step = max(1, plan.BLOCK_ENTRIES // max(X.shape[1], 1))
-        return BlockRows(lambda: (X[part] for part in _slices(len(X), step)), X.shape, intercept)
+        return BlockRows(lambda: _mapped(X), X.shape, intercept)
     if isinstance(X, np.ndarray):
         return DenseRows(X, intercept)
     if is_tensor(X):

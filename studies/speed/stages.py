@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from angcal import AngularCalibratedClassifier
+from angcal.observables import Observables
 from angcal.problem import LinearFit
 from studies.speed.cases import Problem
 from studies.speed.contenders import logistic
@@ -27,10 +28,10 @@ STAGES = {
 class _Recorded(AngularCalibratedClassifier):
     """Keeps the linear fit, whose Hessian knows its passes over X."""
 
-    def _fit_base(self, model: Any, training: Any) -> tuple[Any, list[LinearFit]]:
-        rows, fits = super()._fit_base(model, training)
+    def _fit_model(self, training: Any) -> tuple[Any, list[LinearFit], list[Observables]]:
+        rows, fits, observed = super()._fit_model(training)
         self.linear_fit_ = fits[0]
-        return rows, fits
+        return rows, fits, observed
 
 
 def seconds_by_function(profile: cProfile.Profile) -> dict[str, float]:

@@ -358,8 +358,8 @@ def test_write_text_replaces_whole_files_only(tmp_path, monkeypatch):
 @posix
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupt_writes_what_is_done(tmp_path, log, jobs):
-    settings, out = replace(SETTINGS, pause=0.05), tmp_path / "out"
-    process = start(out, tmp_path / "first", "--jobs", str(jobs), "--pause", "0.05")
+    settings, out = replace(SETTINGS, pause=0.25), tmp_path / "out"
+    process = start(out, tmp_path / "first", "--jobs", str(jobs), "--pause", "0.25")
     wait_for(lambda: len(journalled(out)) >= 3, process)
     stop(process, signal.SIGINT)
     assert process.returncode != 0
@@ -394,7 +394,8 @@ def test_exception_in_another_process_keeps_the_finished_ones(tmp_path, log):
     assert b"trial 9 was told to fail" in errors
     done = set(journalled(out))
     assert in_csv(out) == done
-    assert 0 in done
+    # Which of the others are done depends on which process was sooner up.
+    assert done
     assert 9 not in done
     run_experiment(TOY, settings, out)
     assert logged(log) == sorted(set(range(SETTINGS.trials)) - done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import linalg, sparse
 from angcal._typing import Floats, Matrix
 from angcal.leverages import weighted_gram
 from angcal.pools import DENSE_ROUNDING, SPARSE_ROUNDING, open_pool
-from angcal.rows import as_rows
+from angcal.rows import Rows, as_rows, dense_parts
 
 RANK_TOLERANCE = 1e-10
 
@@ -62,14 +63,28 @@ class Precision:
         shift = np.zeros(X.shape[1]) if center is None else center
         if hasattr(self.operator, "products"):
             return self.operator.products(X, shift, residuals)
-        total = np.asarray(X.T @ residuals) - shift * residuals.sum()
-        _, direction = self.pair(total[None, :])
+        far = isinstance(X, Rows)
+        total = X.pull(residuals)[: X.shape[1]] if far else np.asarray(X.T @ residuals)
+        _, direction = self.pair((total - shift * residuals.sum())[None, :])
+        if far:
+            found = X.map(partial(_products_of_block, self), (shift, direction))
+            return found[:, 0], found[:, 1]
         along, squares = np.empty(X.shape[0]), np.empty(X.shape[0])
         for rows, block in as_rows(X, False).dense_blocks():
             left, right = self.pair(block - shift)
             along[rows] = left @ direction[0]
             squares[rows] = np.einsum("ij,ij->i", left, right)
         return along, squares
+
+
+def _products_of_block(inverse: Precision, X: Any, shift: Floats, direction: Floats) -> Floats:
+    """x_iᵀΣ⁻¹d and x_iᵀΣ⁻¹x_i of a block, (rows, 2)."""
+    found = np.empty((X.shape[0], 2))
+    for part, rows in dense_parts(X):
+        left, right = inverse.pair(rows - shift)
+        found[part, 0] = left @ direction[0]
+        found[part, 1] = np.einsum("ij,ij->i", left, right)
+    return found
 
 
 def is_operator(covariance: Any) -> bool:
@@ -132,6 +147,8 @@ def pool_covariance(pool: Any, centred: bool = True) -> tuple[Floats, Floats]:
     One pass over the pool on top of the one that gives its mean; memory d × d and a few blocks.
     """
     pool = open_pool(pool, getattr(pool, "shape", (0, 0))[-1])
+    if hasattr(pool, "covariance"):
+        return pool.covariance(centred)  # its rows are elsewhere
     m, mean = pool.columns.count, pool.columns.mean
     if not centred:
         mean = np.zeros_like(mean)

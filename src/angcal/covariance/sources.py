@@ -17,6 +17,7 @@ from angcal.covariance.inverse import (
 )
 from angcal.covariance.matrix_free import PoolInverse, StagnationError, probes_needed
 from angcal.pools import Pool, open_pool
+from angcal.rows import Rows
 
 # Bytes that Σ̂, its factor and a copy may take together.
 MEMORY_LIMIT = 2 * 2**30
@@ -73,7 +74,8 @@ def precision(
     if pool.n_rows <= d + 2:
         return f"the pool has {pool.n_rows} rows for {d} columns, too few to invert its covariance"
     if method == "auto":
-        method = cheaper_method(pool, X.shape[0])
+        # Conjugate gradients would go over X as well as over the pool.
+        method = "exact" if isinstance(X, Rows) else cheaper_method(pool, X.shape[0])
     if method == "exact":
         return _exact_precision(pool, centred)
     return _matrix_free_precision(pool, X, centred, residuals)
@@ -130,6 +132,11 @@ def _matrix_free_precision(
 
 
 def _fitted_precision(estimator: BaseEstimator, pool: Pool | None, X: Matrix) -> Precision:
+    if pool is None and isinstance(X, Rows):
+        raise ValueError(
+            f"covariance={type(estimator).__name__}() is fitted to rows in memory, and X comes in "
+            "blocks; pass a pool, or the covariance itself."
+        )
     rows = open_pool(X, X.shape[1]).whole() if pool is None else pool.whole()
     name = type(estimator).__name__
     fitted = clone(estimator).fit(rows)

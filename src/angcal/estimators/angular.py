@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -106,7 +106,8 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         standard deviation; NaN where all weights are zero, and for tensors, whose solver warns
         if it misses the model's ``tol``.
     passes_ : int
-        Products with X that a fit on a device took; for tensors only.
+        Products with X that a fit on a device took, or passes over rows that come in blocks; for
+        these only.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also
@@ -166,8 +167,11 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
-            Training rows.
+        X : (n, d) array, sparse matrix, dataframe, tensor, memory map or blocks of rows
+            Training rows. What does not fit in memory is a ``np.memmap``, a list of (k, d) blocks
+            or a callable that returns an iterator of them, the same each time. Such rows are never
+            held whole; they take LogisticRegression with its ridge penalty, which is fitted by
+            Newton's method, or a model that was trained elsewhere.
         y : (n,) array of two or more classes
             Their labels.
         sample_weight : (n,) array, optional
@@ -192,6 +196,10 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         check_options(self)
         pool = self._given_pool(pool)
         training = self._training(X, y, sample_weight, fit_params, groups)
+        return self._fit_training(training, pool)
+
+    def _fit_training(self, training: Training, pool: Any) -> Self:
+        """All steps, from rows that have been checked."""
         refuse_options(self, training, pool)
         if training.on_device:
             return self._keep(self._fit_on_device(training))
@@ -199,6 +207,8 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         options = self._options(pool, rows, sign_holdout=self._validated_holdout())
         result = self._calibrated(fits, observed, training, options)  # (C), (D)
         warn_if_unlike(options.pool, rows)
+        if training.is_far:
+            self.passes_ = rows.passes
         return self._keep(result)
 
     def _fit_on_device(self, training: Training) -> Calibration | ClassCalibration:

@@ -41,7 +41,10 @@ class AngularBase(CalibratedPrediction):
 
     def __sklearn_clone__(self) -> Self:
         """Clone that shares the pool and the covariance, never written to, instead of copies."""
-        shared = {"pool"} | ({"covariance"} if isinstance(self.covariance, np.ndarray) else set())
+        # "client" and "callback" are parameters of angcal.dask.
+        shared = {"pool", "client", "callback"} | (
+            {"covariance"} if isinstance(self.covariance, np.ndarray) else set()
+        )
         params = {
             name: value if name in shared else clone(value, safe=False)
             for name, value in self.get_params(deep=False).items()

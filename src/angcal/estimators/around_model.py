@@ -16,6 +16,7 @@ from angcal.estimators.base_model import (
     takes_many_classes,
     takes_raw_rows,
 )
+from angcal.estimators.far import far_intercept, fit_far
 from angcal.estimators.prediction import CalibratedPrediction
 from angcal.estimators.training import Training, validated, warn_about_repeats
 from angcal.observables import Observables, observe
@@ -58,6 +59,7 @@ class AroundModel(CalibratedPrediction):
             many_classes=self._takes_many_classes(),
             fit_params=fit_params_for(self, fit_params),
             groups=groups,
+            far_intercept=far_intercept(self._model()),
         )
 
     def _training_rows(self, X: Any) -> Matrix:
@@ -66,15 +68,27 @@ class AroundModel(CalibratedPrediction):
 
     def _fit_model(self, training: Training) -> tuple[Matrix, list[LinearFit], list[Observables]]:
         """(A), (B) Rows as the linear model sees them, its fits, and what these reveal."""
-        self.estimator_ = fit_base(self._model(), training)
-        rows = self._training_rows(training.X)
-        fits, self.distance_to_optimum_ = read_base(
-            self.estimator_, rows, training, method=self.observables, polish=self.polish
-        )
+        if training.is_far:
+            rows = training.X
+            self.estimator_, fits, self.distance_to_optimum_ = fit_far(
+                self._model(), training, self.observables, **self._far_options()
+            )
+        else:
+            self.estimator_ = fit_base(self._model(), training)
+            rows = self._training_rows(training.X)
+            fits, self.distance_to_optimum_ = read_base(
+                self.estimator_, rows, training, method=self.observables, polish=self.polish
+            )
         self.coef_ = np.vstack([fit.coef for fit in fits])
         self.intercept_ = np.hstack([fit.intercept for fit in fits])
         groups = training.groups_of(rows)
         observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         warn_about_repeats(rows, training.codes, observed)
+        if training.is_far:
+            self.passes_ = rows.passes
         return rows, fits, observed
+
+    def _far_options(self) -> dict[str, Any]:
+        """What a fit to rows in blocks is to be given besides."""
+        return {}

@@ -32,7 +32,7 @@ from angcal.losses import Logistic, Multinomial
 from angcal.notices import OptimalityWarning, warn
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit, check_separable
-from angcal.rows import TensorRows
+from angcal.rows import Rows, TensorRows
 from angcal.sklearn_problems import LinearHead, read_fits, unwrap
 from angcal.solvers.minimize import minimize
 from angcal.solvers.newton_cg import NewtonCG, Solution
@@ -279,7 +279,7 @@ def read_base(
     if polish:
         fits = _held([polished(fit) for fit in fits])
     elif distance > LARGEST_DISTANCE:
-        _warn_of_distance(distance, is_trained_elsewhere(model), training.n_classes == 2)
+        warn_of_distance(distance, is_trained_elsewhere(model), training.n_classes == 2)
     return fits, distance
 
 
@@ -324,7 +324,7 @@ def polished(fit: LinearFit) -> LinearFit:
     return replace(exact, hessian_method=fit.hessian_method)
 
 
-def _warn_of_distance(distance: float, elsewhere: bool, can_polish: bool) -> None:
+def warn_of_distance(distance: float, elsewhere: bool, can_polish: bool) -> None:
     """Warn that scores would still move by a good part of their spread."""
     way_out = "lower the model's tolerance"
     if elsewhere:
@@ -343,6 +343,8 @@ def _check_columns(fit: LinearFit) -> None:
     """Name the constant columns that make an unpenalized fit singular."""
     if np.any(fit.penalty.curvature(fit.coef)) or fit.penalty.l1 > 0:
         return
+    if isinstance(fit.X, Rows):
+        return  # not worth a pass: the error of the Hessian says the same
     bounds = (fit.X.min(axis=0), fit.X.max(axis=0))
     low, high = (b.toarray().ravel() if sparse.issparse(b) else b for b in bounds)
     constant = np.flatnonzero(low == high)

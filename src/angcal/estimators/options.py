@@ -13,7 +13,8 @@ from angcal.estimators.training import Training
 from angcal.links import Link, Logit, as_link
 from angcal.links.multiclass import MulticlassLink, Softmax
 from angcal.notices import PoolWarning, warn
-from angcal.pools import Pool, open_pool
+from angcal.pools import Pool, open_pool, row_moments
+from angcal.rows import Rows
 
 
 def check_options(estimator: Any) -> None:
@@ -88,6 +89,13 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             f"{angle=} {for_two} use one of {list(ANGLE_METHODS)}": not isinstance(angle, str),
             f"polish=True {for_two} lower the model's tol instead": asked.get("polish", False),
         }
+    if training.is_far:
+        refused |= {
+            f"{name}={value!r} needs rows in memory, and X comes in blocks; leave its default": (
+                asked.get(name) == value
+            )
+            for name, value in (("polish", True), ("average", "folds"))
+        }
     if training.on_device:
         refused |= {
             f"{name} is not taken with tensors; leave it None, or pass NumPy arrays": value
@@ -110,7 +118,7 @@ def warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
     if pool is None:
         return
     # What the pass for the scores has found; X is surveyed in the same bounded blocks.
-    rows = open_pool(X, X.shape[1]).columns
+    rows = row_moments(X) if isinstance(X, Rows) else open_pool(X, X.shape[1]).columns
     pool_mean, pool_sd = pool.columns.mean, pool.columns.deviation
     mean, sd = rows.mean, rows.deviation
     moving = (sd > 0) & (pool_sd > 0)

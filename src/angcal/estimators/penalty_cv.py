@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -129,6 +129,8 @@ class AngularLogisticRegressionCV(AngularBase):
     distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
         are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
+    passes_ : int
+        Passes over rows that come in blocks; for these only.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also
@@ -212,8 +214,19 @@ class AngularLogisticRegressionCV(AngularBase):
         self._check_path_options()
         pool, many = self._given_pool(pool), self._takes_many_classes()
         training = validated(
-            self, X, y, sample_weight, raw_rows=False, many_classes=many, groups=groups
+            self,
+            X,
+            y,
+            sample_weight,
+            raw_rows=False,
+            many_classes=many,
+            groups=groups,
+            far_intercept=bool(self.fit_intercept),
         )
+        return self._fit_training(training, pool)
+
+    def _fit_training(self, training: Training, pool: Any) -> Self:
+        """All steps, from rows that have been checked."""
         refuse_options(self, training, None)
         options = self._options(pool, training.X)
         if self.average == "folds":
@@ -228,6 +241,8 @@ class AngularLogisticRegressionCV(AngularBase):
                 alike = clone(self).set_params(average=None)
                 self.average_ = fit_without_folds(alike, training, options.pool)
         warn_if_unlike(options.pool, training.X)
+        if training.is_far:
+            self.passes_ = training.X.passes
         return self
 
     def _fit_path(self, training: Training, options: Options) -> None:
@@ -257,7 +272,7 @@ class AngularLogisticRegressionCV(AngularBase):
         if self.average == "penalties":
             doubt = curves.sampling_error("log_loss", observed)
             losses = with_doubt(curves.log_loss, doubt, is_sparse=is_sparse)
-            self.shares_ = penalty_shares(losses, len(training.codes))
+            self.shares_ = penalty_shares(losses, curves.independent_labels(index))
             intercepts = np.array([intercept for _, intercept in restored])
             self.average_ = self._averaged(fit, intercepts, observed, training, options)
 

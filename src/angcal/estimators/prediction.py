@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import namespace_of, on_host, placed_like, product
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
+from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
 from angcal.multiclass.on_device import predict_on_device
@@ -84,6 +86,17 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
                 )
             raise AttributeError(message, name=name, obj=self)
 
+    def without_training(self) -> Any:
+        """The same classifier without its pool and what grows with the training rows.
+
+        Returns
+        -------
+        classifier
+            Of the same class, with the same predictions; what `angcal.persistence.save` writes.
+        """
+        with states_for_files(keep_observables=False):
+            return deepcopy(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._takes_many_classes()
@@ -94,28 +107,31 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """Whether three and more classes are welcome."""
         raise NotImplementedError
 
+    @lazy_on_dask
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated P(y = class | x).
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
         -------
         (n, K) array
-            One column for each class, in the order of ``classes_``; a tensor where X is one.
+            One column for each class, in the order of ``classes_``; a tensor where X is one, and
+            a Dask array, not yet computed, where X is a Dask array or dataframe.
         """
         check_is_fitted(self, "curve_")
         return self._on_device(X) if on_device(X) else self._probabilities(X)
 
+    @lazy_on_dask
     def predict_log_proba(self, X: Any) -> Floats:
         """log P(y = class | x), −∞ where a calibrator says 0.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
@@ -129,6 +145,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(p)
 
+    @lazy_on_dask
     def decision_function(self, X: Any) -> Floats:
         """Calibrated log-odds log P₁ − log P₀ for two classes, log P of each class for more.
 
@@ -136,7 +153,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns
@@ -149,12 +166,13 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         logs = namespace_of(logs).clip(logs, -700.0, 0.0)
         return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
+    @lazy_on_dask
     def predict(self, X: Any) -> np.ndarray:
         """The class whose calibrated probability is largest.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
 
         Returns

@@ -11,11 +11,13 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, validate_data
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
 from angcal.leverages.groups import Groups, groups_of
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
+from angcal.rows import FarRows, as_rows
 
 SMALLEST_SAMPLE = 5
 ARRAY_RULES: dict[str, Any] = {
@@ -31,7 +33,7 @@ class Training:
 
     Attributes
     ----------
-    X : array, sparse matrix, dataframe or tensor
+    X : array, sparse matrix, dataframe, tensor or FarRows
         As the base model takes them.
     classes : (K,) array
     codes : (n,) array of float
@@ -68,6 +70,11 @@ class Training:
     def on_device(self) -> bool:
         """Whether X is a tensor that stays where it is."""
         return on_device(self.X)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether every pass reads the rows anew."""
+        return isinstance(self.X, FarRows)
 
     def part(self, rows: np.ndarray) -> Training:
         """The rows of these numbers, with what of the fit parameters belongs to them."""
@@ -109,6 +116,7 @@ def validated(
     many_classes: bool,
     fit_params: dict[str, Any] | None = None,
     groups: Any = None,
+    far_intercept: bool | None = None,
 ) -> Training:
     """Check what a fit was given, and set the estimator's ``n_features_in_``, names and classes.
 
@@ -124,19 +132,22 @@ def validated(
         For the base model's ``fit``.
     groups : (n,) array, "copies" or None
         Which rows belong together.
+    far_intercept : bool, optional
+        Whether there is an intercept, where rows may come in blocks; None where they may not.
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         refuse_dask(values, name)
     groups = _checked_groups(groups, y)
     if on_device(X):
-        if fit_params:
+        refused = [*(fit_params or {}), *([] if groups is None else ["groups"])]
+        if refused:
             raise TypeError(
-                f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
+                f"fit was given {', '.join(refused)}, but the solver for tensors takes no fit "
                 "parameters; leave it out, or pass NumPy arrays."
             )
-        if groups is not None:
-            raise TypeError("groups are not taken with tensors; pass NumPy arrays.")
         training = _checked_tensor(estimator, X, y, sample_weight, many_classes)
+    elif (far := far_rows(X, far_intercept)) is not None:
+        return far_training(estimator, far, y, sample_weight, many_classes, groups)
     else:
         if raw_rows:
             # Whatever the pipeline's first step accepts is welcome here too.
@@ -147,12 +158,15 @@ def validated(
             X, y = validate_data(estimator, X, y, **ARRAY_RULES)
         labels = encode(y, many_classes)
         training = _weighted(X, *labels, sample_weight, fit_params or {}, groups)
+    return _begun(estimator, training)
+
+
+def _begun(estimator: Any, training: Training) -> Training:
+    """Training with enough rows; the estimator has its classes and nothing of an earlier fit."""
     codes, estimator.classes_ = training.codes, training.classes
     if codes.min() == codes.max():
-        present = training.classes[int(codes[0])]
-        raise ValueError(
-            f"y has one class only ({present!r}); a classifier needs rows of two classes."
-        )
+        only = training.classes[int(codes[0])]
+        raise ValueError(f"y has one class only ({only!r}); a classifier needs rows of two.")
     if len(codes) < SMALLEST_SAMPLE:
         raise ValueError(
             f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
@@ -205,6 +219,55 @@ def _checked_groups(groups: Any, y: Any) -> Any:
             "a value of their own."
         )
     return found
+
+
+def far_rows(X: Any, intercept: bool | None) -> FarRows | None:
+    """X as rows that are read block by block: a large memory map, blocks, or a callable."""
+    if isinstance(X, FarRows):
+        return X
+    blocks = isinstance(X, list | tuple) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
+    if callable(X) or blocks:
+        if intercept is None:
+            refuse_far()
+        rows = as_rows(X, bool(intercept))
+        assert isinstance(rows, FarRows)
+        return rows
+    large = isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes >= plan.MAPPED_BYTES
+    if intercept is None or not large:
+        return None
+    return as_rows(X, intercept)  # type: ignore[return-value]
+
+
+def refuse_far() -> None:
+    """Raise for a model that needs all rows at once."""
+    raise TypeError(
+        "X comes in blocks, which takes LogisticRegression with its ridge penalty, a "
+        "FrozenEstimator or a LinearHead, and no pipeline; pass one array for others."
+    )
+
+
+def far_training(
+    estimator: Any,
+    rows: FarRows,
+    y: Any,
+    sample_weight: Any,
+    many_classes: bool,
+    groups: Any = None,
+) -> Training:
+    """Labels and weights in memory, one for each of the rows that are not."""
+    if groups is not None:
+        raise TypeError("groups are not taken where rows come in blocks; pass one array.")
+    classes, codes = encode(column_or_1d(np.asarray(y), warn=True), many_classes)
+    if len(codes) != rows.shape[0]:
+        raise ValueError(f"X has {rows.shape[0]} rows and y {len(codes)} labels; give one each.")
+    weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, float)
+    if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
+        raise ValueError(
+            "sample_weight must be finite and positive, one per row of X, where rows come in "
+            "blocks; drop rows of weight 0."
+        )
+    estimator.n_features_in_ = rows.shape[1]
+    return _begun(estimator, Training(rows, classes, codes, weights, sample_weight is not None))
 
 
 def _checked_tensor(
@@ -261,7 +324,7 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
         return  # rows that belong together were named
     numbers = copies(X)
     repeated = np.bincount(numbers)[numbers] > 1
-    if not repeated.any() or not _agree(codes, numbers):
+    if not _agree(codes, numbers):
         return
     together, missed, spread = Groups(numbers), 0.0, 0.0
     for found in observed:
@@ -280,25 +343,35 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
 
 
 def _agree(codes: Floats, numbers: np.ndarray) -> bool:
-    """Whether rows of one number have one label, all but a few of them."""
+    """Whether rows of one number have one label, more often than chance would have it."""
     order = np.argsort(numbers, kind="stable")
     pairs = np.diff(numbers[order]) == 0
-    return bool(np.mean(codes[order[1:][pairs]] == codes[order[:-1][pairs]]) >= 0.95)
+    first, second = codes[order[:-1][pairs]], codes[order[1:][pairs]]
+    if not len(first) or np.mean(first == second) < 0.95:
+        return False
+    shares = np.bincount(codes.astype(np.intp)) / len(codes)
+    return float(np.sum(np.log(shares[first.astype(np.intp)]))) < np.log(1e-3)
 
 
 def copies(X: Matrix) -> np.ndarray:
-    """A number for each row, the same where rows differ by less than 1e-4 of the rows' spread.
+    """A number for each row, the same for rows that are equal or all but equal.
 
     Told by three random projections that agree: rows next to each other along the first are
-    compared along the other two.
+    compared along the other two. All but equal are rows a thousand times closer than the closest
+    twentieth of random pairs, which of rows in clusters are those within a cluster.
     """
-    marks = product(X, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
-    spread = marks.std(axis=0)
-    if not np.all(spread > 1e-12 * np.abs(marks).max(initial=0.0)):
-        return np.arange(len(marks))  # rows that are all alike say nothing at all
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(X.shape[1], 3))
+    marks = X.marks if isinstance(X, FarRows) else product(X, directions)
+    n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
+    if not np.all(marks.std(axis=0) > 1e-12 * largest):
+        return np.arange(n)  # rows that are all alike say nothing at all
+    pairs = rng.integers(0, n, size=(2, max(n, 1000)))
+    apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
+    near = 1e-3 * np.quantile(apart, 0.05, axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])
-    differ = np.any(np.abs(np.diff(marks[order], axis=0)) > 1e-4 * spread, axis=1)
-    numbers = np.empty(len(marks), dtype=np.intp)
+    differ = np.any(np.abs(np.diff(marks[order], axis=0)) > near, axis=1)
+    numbers = np.empty(n, dtype=np.intp)
     numbers[order] = np.concatenate([[0], np.cumsum(differ)])
     return numbers
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from angcal.leverages.choice import HessianOrFallback, factorize
 from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.factorized import PenalizedHessian, outer_gram, weighted_gram
+from angcal.leverages.far import FarHessian
 from angcal.leverages.many import Leverages, many_leverages
 from angcal.leverages.sampled import SampledHessian, Survey
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 __all__ = [
+    "FarHessian",
     "HessianOrFallback",
     "Leverages",
     "NotConvergedError",

@@ -10,17 +10,18 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.leverages.factorized import PenalizedHessian, factorize_exactly
+from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
-from angcal.rows import Rows, as_rows
+from angcal.rows import FarRows, Rows, as_rows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
 class HessianOrFallback:
     """Ĥ by sampled rows, or exactly where these do not suffice."""
 
-    def __init__(self, sampled: SampledHessian, exact: Callable[[], PenalizedHessian]) -> None:
+    def __init__(self, sampled: SampledHessian, exact: Callable[[], Any]) -> None:
         self._sampled, self._make_exact = sampled, exact
-        self._exact: PenalizedHessian | None = None
+        self._exact: PenalizedHessian | FarHessian | None = None
         self._why_exact = ""
 
     def _ask(self, question: Callable[[Any], Any]) -> Any:
@@ -87,7 +88,7 @@ def factorize(
     intercept_curvature: float = 0.0,
     active: np.ndarray | None = None,
     method: str = "exact",
-) -> PenalizedHessian | HessianOrFallback:
+) -> PenalizedHessian | FarHessian | HessianOrFallback:
     """Factorize X̃ᵀDX̃ + N∇²g on the smaller of its two sides, or avoid that.
 
     Parameters
@@ -108,14 +109,18 @@ def factorize(
         is possible and the smaller side of X is large, and factorizes a small well-conditioned
         matrix in single precision.
     """
-    n, d = X.shape
+    d = X.shape[1]
     columns = np.arange(d) if active is None else np.flatnonzero(active)
     Q = _restrict(penalty_curvature, columns)
 
-    def exact() -> PenalizedHessian:
+    def exact() -> PenalizedHessian | FarHessian:
         # Rows that come in blocks stay where they are; the primal needs no more of them.
         whole = X.in_memory if isinstance(X, Rows) else X
         whole = X if whole is None else whole
+        if isinstance(whole, FarRows):
+            if active is not None:
+                raise ValueError("an ℓ₁ penalty needs rows in memory; use a ridge penalty.")
+            return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
         return factorize_exactly(*common, single=method == "auto", primal=method == "primal")
@@ -125,11 +130,18 @@ def factorize(
     reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:
         raise ValueError(f"observables='randomised' is not possible: {reason}. Use 'auto'.")
-    if reason is not None or (method == "auto" and not plan.samples(n, d)):
+    if reason is not None or (method == "auto" and not _samples(X)):
         return exact()
     rows = as_rows(X, fit_intercept)
     sampled = SampledHessian(rows, curvatures, Q, intercept_curvature)
     return HessianOrFallback(sampled, exact)
+
+
+def _samples(X: Any) -> bool:
+    """Whether sampled rows are the cheaper way to leverages."""
+    if isinstance(X, FarRows):
+        return not plan.takes_matrices(X.shape[1], X.streamed)
+    return plan.samples(*X.shape)
 
 
 def _why_not_sampled(Q: Floats, D: Floats, active: np.ndarray | None) -> str | None:

@@ -49,7 +49,7 @@ def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats
         return np.asarray(product.toarray(), dtype=dtype)
     rows = as_rows(X, False)
     if weights.min(initial=0.0) < 0:
-        return rows.sum(lambda block, part: (block * weights[part, None]).T @ block)
+        return rows.sum(lambda block, part: (block * part[:, None]).T @ block, (), (weights,))
     half = np.sqrt(weights).astype(dtype)[:, None]
     scaled = (half[part] * block for part, block in rows.dense_blocks(dtype))
     return sum_of_squares(scaled, X.shape[1], dtype)

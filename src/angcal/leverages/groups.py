@@ -59,6 +59,17 @@ class Groups:
             return np.bincount(self.codes, values, minlength=self.count).astype(np.float64)
         return np.column_stack([self.sums(column) for column in values.T])
 
+    def design_effect(self, residuals: Floats) -> float:
+        """Σ_g‖Σ_{i in g} r_i‖²/Σ_i‖r_i‖²: rows that say as much as one independent row.
+
+        Labels of a patient agree beyond what the scores tell, so that n of them know as much as
+        n over this. Between 1 and the mean size of a group, weighted by rows.
+        """
+        r = residuals.reshape(len(residuals), -1)
+        most = float(np.mean(self.sizes[self.codes]))
+        found = np.sum(self.sums(r) ** 2) / max(float(np.sum(r**2)), np.finfo(float).tiny)
+        return float(np.clip(found, 1.0, most))
+
     def batches(self, columns: int) -> Iterator[np.ndarray]:
         """Rows of groups of equal size, (g, m) at a time, such that g·m lines stay bounded."""
         order, starts = np.argsort(self.codes, kind="stable"), np.cumsum(self.sizes) - self.sizes

@@ -17,9 +17,10 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.choice import factorize
+from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
 from angcal.leverages.steps import remaining_curvature
-from angcal.rows import DenseRows, Rows, SparseRows
+from angcal.rows import DenseRows, FarRows, Rows, SparseRows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
@@ -89,6 +90,13 @@ def many_leverages(
         Whether the problems are classes of a softmax, which have no coupling.
     """
     (n, k), m, with_coupling = rows.shape, len(strengths), not of_classes
+    if isinstance(rows, FarRows) and (
+        method in ("exact", "single")
+        or (method == "auto" and plan.takes_matrices(k, rows.streamed))
+    ):
+        size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
+        parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
+        return _joined([_far(rows, *part, with_coupling) for part in parts])
     if of_classes and method == "auto" and not plan.samples(n, k):
         # Rows near the border of a class reach farther than others of their size, so that sampling
         # takes more of them than a factorization of moderate side is worth.
@@ -148,6 +156,14 @@ def _exact(rows: Rows, D: Floats, strengths: Floats, with_coupling: bool) -> Lev
             coupling = hessian.coupling(h[:, 0], remaining)[:, None]
         found.append(Leverages(h, coupling, hessian.side, np.zeros(1)))
     return _joined(found)
+
+
+def _far(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
+    """Matrices, leverages and couplings of all problems in a pass each."""
+    hessian = FarHessian(rows, D, list(strengths), with_coupling=with_coupling)
+    h = hessian.leverages()
+    coupling = hessian.coupling(h, remaining_curvature(h, D)) if with_coupling else None
+    return Leverages(h, coupling, hessian.side, np.zeros(len(strengths)))
 
 
 def _sampled(

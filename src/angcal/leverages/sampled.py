@@ -128,17 +128,9 @@ class SampledHessian:
 
     # -- products ----------------------------------------------------------------------------
 
-    def _weigh(self, images: Any, rows: slice) -> Any:
-        """D_i applied to the images of a block, (rows, m·columns)."""
-        D = self._weights[rows]
-        if self.m == 1:
-            return D * images
-        shape = images.shape
-        return (images.reshape(shape[0], self.m, -1) * D[:, :, None]).reshape(shape)
-
     def _apply(self, V: Any) -> tuple[Any, None]:
         columns = V.reshape(self._rows.width, -1)
-        out = self._rows.curve(columns, self._weigh)
+        out = self._rows.curve(columns, self._weights)
         if self.m == 1:
             return (out + self._strength * columns).reshape(V.shape), None
         parts = (len(columns), self.m, -1)

@@ -155,7 +155,9 @@ def calibrate_classes(
             reason = "leaving a row out moves its scores more than the rows differ"
             return _fallback(scores, codes, weights, confidence, reason)
         return _known(scores, codes, weights, whitened, link, confidence)
-    posterior = class_posterior(scores.honest, codes, weights, are_logits=scores.link is not None)
+    posterior = class_posterior(
+        scores.honest, codes, weights, are_logits=scores.link is not None, groups=scores.groups
+    )
     return _unknown(scores, codes, weights, posterior, confidence, observable)
 
 

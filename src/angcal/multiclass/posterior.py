@@ -17,7 +17,7 @@ steps of its posterior standard deviation, δ and e moving along with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -258,7 +258,12 @@ def typical_spread(scores: Floats, weights: Floats) -> float:
 
 
 def class_posterior(
-    scores: Floats, codes: np.ndarray, weights: Floats, *, are_logits: bool = True
+    scores: Floats,
+    codes: np.ndarray,
+    weights: Floats,
+    *,
+    are_logits: bool = True,
+    groups: Groups | None = None,
 ) -> ClassPosterior:
     """The posterior, from as many rows as it takes.
 
@@ -269,10 +274,17 @@ def class_posterior(
     codes, weights : (n,) arrays
     are_logits : bool, default=True
         Whether the scores are logits; otherwise a typical scale is expected.
+    groups : Groups, optional
+        Rows that belong together, whose labels count for less.
     """
     weights = weights / np.mean(weights)
     log_slope = 0.0
     if not are_logits:
         unit = max(typical_spread(scores, weights), np.finfo(float).tiny)
         log_slope = BELIEF.log_scale - float(np.log(unit))
-    return ClassPosterior(scores, codes, weights, log_slope)
+    found = ClassPosterior(scores, codes, weights, log_slope)
+    if groups is None:
+        return found
+    left_out = found.map.predict(scores, -found.left_out_steps(groups))
+    effect = groups.design_effect(np.eye(scores.shape[1])[codes] - left_out)
+    return replace(found, weights=weights / effect)

@@ -127,6 +127,14 @@ class PathCurves(ABC):
         """Mean loss of the model's own probabilities."""
         return self.mean(_losses(self.own(calibrated=False)))
 
+    def independent_labels(self, index: int) -> float:
+        """n, or what n labels of groups are worth under one penalty."""
+        if self.groups is None:
+            return float(len(self.labels))
+        p, true = self.events(calibrated=True)
+        residuals = np.broadcast_to(true, p.shape)[:, index] - p[:, index]
+        return len(self.labels) / self.groups.design_effect(residuals)
+
     def ece(self, calibrated: bool) -> Floats:
         """Expected calibration error under every penalty, 15 bins."""
         (p, true), bins = self.events(calibrated), 15
@@ -360,7 +368,7 @@ class PenaltyAverage:
             yield product(rows, coef.T) + intercept
 
 
-def penalty_shares(losses: Floats, n_labels: int) -> Floats:
+def penalty_shares(losses: Floats, n_labels: float) -> Floats:
     """π of every penalty; 0 where it is negligible.
 
     Examples

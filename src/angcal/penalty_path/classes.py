@@ -46,7 +46,7 @@ class ClassCurves(PathCurves):
         """(n, K) of every row under every penalty, without its own label."""
         found = []
         for each in self.scores:
-            posterior = class_posterior(each.honest, self.codes, self.weights)
+            posterior = class_posterior(each.honest, self.codes, self.weights, groups=self.groups)
             found.append(posterior.map.predict(each.honest, -posterior.left_out_steps(self.groups)))
         return found
 

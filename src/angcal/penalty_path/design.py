@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit
-from angcal.rows import RotatedRows, Rows, rotate
+from angcal.rows import FarRows, RotatedRows, Rows, rotate
+from angcal.solvers.far_newton import FarNewton, Scatter, scatter_of, solver_for
 from angcal.solvers.newton_cg import NewtonCG, Solution
 
 
@@ -38,6 +40,8 @@ class Design:
     unit : float
         What X was divided by, a power of two: 1 unless its entries are very large or very small.
         Strengths and weights that go in and out are those of X.
+    scatter : Scatter or None
+        Coordinates of steps, for rows that are read anew on every pass.
     """
 
     rows: Rows
@@ -49,6 +53,7 @@ class Design:
     typical: float
     n_features: int
     unit: float = 1.0
+    scatter: Scatter | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,7 +73,7 @@ class Design:
         found = self.loss.hessian(scores if q > 1 else scores[:, 0], np.zeros(1))
         return float(np.mean(found))
 
-    def solver(self, strengths: Floats) -> NewtonCG:
+    def solver(self, strengths: Floats) -> NewtonCG | FarNewton:
         """The problems under these penalties."""
         scaled = self.scaled(strengths)
         # Beyond, single precision cannot tell a fit from one without slopes or without a penalty.
@@ -81,7 +86,7 @@ class Design:
                 "StandardScaler, or pass Cs as a whole number to have a grid made for X."
             )
         given = (self.rows, self.labels, self.weights, scaled, self.loss)
-        return NewtonCG(*given, moments=self.moments)
+        return solver_for(*given, self.moments if self.scatter is None else self.scatter)
 
     def scaled(self, strengths: Any) -> Any:
         """λ/unit²: the strengths for rows of Z that λ are for rows of X."""
@@ -137,11 +142,19 @@ def make_design(
     X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool, n_classes: int = 2
 ) -> Design:
     """The narrowest design that is worth its making."""
-    unit = unit_of(X)
-    rows = rotate(X if unit == 1.0 else X / unit, weights, fit_intercept)
-    moments, _ = rows.column_squares(weights)
-    central = moments
-    if fit_intercept and not isinstance(rows, RotatedRows):
+    scatter, rows, unit = None, X, 1.0
+    if isinstance(X, FarRows):
+        scatter = scatter_of(X, weights)
+        # As for rows in memory, which have orthogonal columns where these are few.
+        orthogonal = X.shape[1] <= plan.LONGEST_EIGENBASIS and scatter.transform is not None
+        moments = scatter.columns
+        central = scatter.moments[: X.shape[1]] if orthogonal else moments
+    else:
+        unit = unit_of(X)
+        rows = rotate(X if unit == 1.0 else X / unit, weights, fit_intercept)
+        moments, _ = rows.column_squares(weights)
+        central = moments
+    if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
     # Columns of smaller moments vary by rounding only.
     moving = central[central > 1e-9 * max(float(moments.max(initial=0.0)), 1e-300)]
@@ -155,6 +168,7 @@ def make_design(
         typical=float(np.median(moving)) if len(moving) else 0.0,
         n_features=X.shape[1],
         unit=unit,
+        scatter=scatter,
     )
 
 

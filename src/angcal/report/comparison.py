@@ -291,11 +291,8 @@ def compare(
     n_classes, folds = int(codes.max()) + 1, fold_count(codes, groups)
     if folds < 2:
         return "The smallest class has one row, so nothing can be left out of a fit."
-    methods = [
-        method
-        for method in METHODS
-        if (model is not None or not method.needs_angcal) and fits_of(method, n_classes)
-    ]
+    able = [method for method in METHODS if model is not None or not method.needs_angcal]
+    methods = [method for method in able if fits_of(method, n_classes)]
     found = {method.name: np.full((repeats, len(codes), n_classes), np.nan) for method in methods}
     failures: dict[str, str] = {}
     tell = progress or (lambda done, total: None)

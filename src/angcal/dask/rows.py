@@ -1,0 +1,351 @@
+r"""X̃ in the blocks of a Dask collection: one graph for each pass.
+
+    shared ──┐
+    block b ─┼─▶ f(X_b, *shared, *v_b) ─▶ tree of sums, whose shape depends on the number of
+    v_b ─────┘                             blocks alone
+
+A pass has all it needs in its graph: the point, and the parts of vectors that belong to a block.
+Nothing is scattered and no worker has a state of its own, so that Dask can make anew whatever is
+lost with a worker, with the same bits.
+"""
+
+from __future__ import annotations
+
+import operator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from angcal import plan
+from angcal._typing import Floats
+from angcal.arrays import is_dask
+from angcal.dask.engine import FAN_IN, Engine, flat_keys
+from angcal.rows import FarRows, added
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Where the blocks of a collection are, and how to make rows of numbers of them.
+
+    Attributes
+    ----------
+    graph : dict
+    keys : list
+        Of the blocks, in order.
+    prepare : callable or None
+        Block -> rows.
+    """
+
+    graph: dict[Any, Any]
+    keys: list[Any]
+    prepare: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What all blocks of a pass share; an object, which Dask does not look into for keys."""
+
+    f: Callable[..., Any]
+    shared: Sequence[Any]
+    prepare: Callable[[Any], Any] | None
+
+
+class DaskRows(FarRows):
+    """Rows of a Dask collection.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    lengths : sequence of int
+        Rows of each block.
+    n_features : int
+    intercept : bool
+    engine : Engine
+    streamed : bool
+        Whether blocks are made anew for each pass.
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        lengths: Sequence[int],
+        n_features: int,
+        intercept: bool,
+        engine: Engine,
+        streamed: bool,
+    ) -> None:
+        self._bounds = np.append(0, np.cumsum(lengths)).astype(np.intp)
+        super().__init__((int(self._bounds[-1]), n_features), intercept)
+        self._blocks, self._engine, self.streamed = blocks, engine, streamed
+
+    def _graph(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any],
+        vectors: Sequence[Any],
+        places: Sequence[int] | None = None,
+    ) -> tuple[dict[Any, Any], list[Any]]:
+        """A task for each block, and their keys."""
+        self.passes += 1
+        function = getattr(f, "func", f)
+        name = f"angcal-{function.__name__.strip('_')}-{uuid.uuid4().hex[:12]}"
+        first = (name, "shared")
+        graph: dict[Any, Any] = {first: Pass(f, shared, self._blocks.prepare)}
+        used = range(len(self._blocks.keys)) if places is None else places
+        keys = [(name, "block", b) for b in used]
+        for b, key in zip(used, keys, strict=True):
+            part = slice(self._bounds[b], self._bounds[b + 1])
+            lines = [np.ascontiguousarray(v[part]) for v in vectors]
+            graph[key] = (run_block, first, self._blocks.keys[b], *lines)
+        return graph, keys
+
+    def _tree(
+        self, graph: dict[Any, Any], keys: list[Any], merge: Callable[[Any, Any], Any]
+    ) -> Any:
+        """The key of the sum of all, four at a time."""
+        name, level = keys[0][0], 0
+        while len(keys) > 1 or level == 0:
+            level += 1
+            groups = [keys[at : at + FAN_IN] for at in range(0, len(keys), FAN_IN)]
+            keys = [(name, "sum", level, place) for place in range(len(groups))]
+            for key, group in zip(keys, groups, strict=True):
+                graph[key] = (partial(merged, merge), group)
+        return keys[0]
+
+    def _run(self, graph: dict[Any, Any], keys: list[Any]) -> list[Any]:
+        title = f"pass {self.passes}, {keys[0][0]}"
+        return [aligned(v) for v in self._engine.run({**self._blocks.graph, **graph}, keys, title)]
+
+    def sum(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any] = (),
+        vectors: Sequence[Any] = (),
+        *,
+        merge: Callable[[Any, Any], Any] = added,
+        entries_per_row: int = 0,
+    ) -> Any:
+        graph, keys = self._graph(f, shared, vectors)
+        return self._run(graph, [self._tree(graph, keys, merge)])[0]
+
+    def map(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any] = (),
+        vectors: Sequence[Any] = (),
+        *,
+        entries_per_row: int = 0,
+    ) -> Any:
+        return np.concatenate(self.parts(f, shared, vectors))
+
+    def parts(
+        self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
+    ) -> list[Any]:
+        """As `map`, one by one."""
+        return self._run(*self._graph(f, shared, vectors))
+
+    def sweep(
+        self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
+    ) -> tuple[Any, Any]:
+        graph, keys = self._graph(f, shared, vectors)
+        lines = [(key[0], "lines", key[2]) for key in keys]
+        parts = [(key[0], "part", key[2]) for key in keys]
+        for key, line, part in zip(keys, lines, parts, strict=True):
+            graph[line] = (operator.itemgetter(0), key)
+            graph[part] = (operator.itemgetter(1), key)
+        root = self._tree(graph, parts, added)
+        *stacked, total = self._run(graph, [*lines, root])
+        return np.concatenate(stacked), total
+
+    def take(self, index: np.ndarray) -> Floats:
+        index = np.asarray(index)
+        block = np.searchsorted(self._bounds, index, side="right") - 1
+        used = np.unique(block)
+        graph, keys = self._graph(_rows_of_block, (), (), used.tolist())
+        name, found = keys[0][0], np.empty((len(index), self.shape[1]))
+        for b, key in zip(used, keys, strict=True):
+            places = index[block == b] - self._bounds[b]
+            graph[key] = (run_block, (name, "shared"), self._blocks.keys[b], places)
+        for b, rows in zip(used, self._run(graph, keys), strict=True):
+            found[block == b] = rows
+        return found
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        """Blocks one by one, here; nothing that angcal does with a cluster asks for them."""
+        for b in range(len(self._blocks.keys)):
+            graph, keys = self._graph(_whole_block, (), (), [b])
+            yield slice(self._bounds[b], self._bounds[b + 1]), self._run(graph, keys)[0]
+
+
+# -- tasks -----------------------------------------------------------------------------------
+
+
+def aligned(values: Any) -> Any:
+    """Arrays at whole addresses, rows together; tuples part by part.
+
+    A block that travelled between workers arrives at an odd address, where NumPy goes round BLAS:
+    five to twenty times slower, and with other last bits than one that did not travel.
+    """
+    if isinstance(values, tuple | list):
+        return type(values)(aligned(value) for value in values)
+    if isinstance(values, np.ndarray):
+        return np.require(values, requirements=["C", "A"])
+    return values
+
+
+def run_block(this: Pass, block: Any, *lines: Any) -> Any:
+    """f of one block."""
+    rows = block if this.prepare is None else this.prepare(block)
+    return this.f(aligned(rows), *aligned(tuple(this.shared)), *aligned(lines))
+
+
+def merged(merge: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
+    """Partial results, from the first to the last."""
+    return reduce(merge, [aligned(part) for part in parts])
+
+
+def _rows_of_block(X: Any, index: np.ndarray) -> Floats:
+    rows = X[index]
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+
+def _whole_block(X: Any) -> Any:
+    return X
+
+
+def _length_of(block: Any) -> np.ndarray:
+    return np.array([len(block)])
+
+
+def _columns_of(names: list[Any], block: Any) -> np.ndarray:
+    """Columns of a frame, as objects, (rows, columns)."""
+    return block[names].to_numpy(dtype=object)
+
+
+def _features_of(names: list[Any], block: Any) -> Floats:
+    return block[names].to_numpy(dtype=np.float64)
+
+
+# -- from collections ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Rows of a collection, with the columns of a frame that were asked for by name.
+
+    Attributes
+    ----------
+    rows : DaskRows
+    named : dict
+        Column name -> its values.
+    features : list or None
+        Names of the features, where X has names.
+    """
+
+    rows: DaskRows
+    named: dict[Any, np.ndarray]
+    features: list[Any] | None = None
+
+
+def open_rows(
+    X: Any, intercept: bool, engine: Engine, persist: Any, columns: Sequence[Any] = ()
+) -> Opened:
+    """A Dask array or dataframe as rows.
+
+    Parameters
+    ----------
+    X : dask array or dataframe
+    intercept : bool
+    engine : Engine
+    persist : bool or "auto"
+    columns : sequence of names
+        Columns of a dataframe that are not features: target and weights.
+    """
+    if not is_dask(X):
+        raise TypeError(
+            f"X is a {type(X).__name__}, and angcal.dask takes Dask arrays and dataframes; use "
+            "the class of the same name in angcal, or dask.array.from_array(X, chunks=...)."
+        )
+    if hasattr(X, "columns"):
+        return _open_frame(X, intercept, engine, persist, list(columns))
+    if columns:
+        raise TypeError(f"{columns[0]!r} names a column, but X is an array; pass its values.")
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
+    X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+    d, lengths = int(X.shape[1]), X.chunks[0]
+    size = _Size(engine, persist, d, float(d * X.dtype.itemsize))
+    passes, kept = 0, size.decide(lengths)
+    X = engine.persist(X) if kept else X
+    blocks = _blocks_of(X)
+    if np.isnan(np.sum(lengths)):
+        counted = DaskRows(blocks, [1] * len(blocks.keys), d, False, engine, not kept)
+        lengths, passes = counted.map(_length_of), counted.passes
+        if not kept and size.decide(lengths):
+            kept, blocks = True, _blocks_of(engine.persist(X))
+    rows = DaskRows(blocks, lengths, d, intercept, engine, not kept)
+    rows.passes = passes
+    return Opened(rows, {})
+
+
+def _open_frame(
+    X: Any, intercept: bool, engine: Engine, persist: Any, columns: list[Any]
+) -> Opened:
+    missing = [name for name in columns if name not in X.columns]
+    if missing:
+        raise ValueError(f"X has no column {missing[0]!r}; its columns are {list(X.columns)}.")
+    features = [name for name in X.columns if name not in columns]
+    d = len(features)
+    size = _Size(engine, persist, d, 8.0 * d)
+    X = X.optimize() if hasattr(X, "optimize") else X
+    X = engine.persist(X) if persist is True else X
+    blocks = _blocks_of(X)
+    # Target and features are split within a partition: by themselves they may be partitioned
+    # differently.
+    counted = DaskRows(blocks, [1] * len(blocks.keys), d, False, engine, persist is not True)
+    parts = counted.parts(partial(_columns_of, columns))
+    values, lengths = np.concatenate(parts), [len(part) for part in parts]
+    named = {name: _plain(values[:, j]) for j, name in enumerate(columns)}
+    kept = size.decide(lengths)
+    if kept and persist is not True:
+        blocks = _blocks_of(engine.persist(X))
+    blocks = replace(blocks, prepare=partial(_features_of, features))
+    rows = DaskRows(blocks, lengths, d, intercept, engine, not kept)
+    rows.passes = counted.passes
+    return Opened(rows, named, features)
+
+
+def _blocks_of(collection: Any) -> Blocks:
+    return Blocks(dict(collection.__dask_graph__()), flat_keys(collection.__dask_keys__()))
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Whether blocks fit workers, and all of them the cluster."""
+
+    engine: Engine
+    persist: Any
+    n_features: int
+    row_bytes: float
+
+    def decide(self, lengths: Any) -> bool:
+        """Whether to keep blocks in memory; refuses those that do not fit, where it can tell."""
+        total = self.row_bytes * float(np.sum(lengths))
+        if np.isnan(total):
+            return self.persist is True
+        kept = self.engine.persists(total, self.persist)
+        d = self.n_features
+        width = d + 1 if plan.takes_matrices(d, not kept) else 0
+        longest = int(np.max(lengths))
+        self.engine.check_memory(longest, self.row_bytes, total if kept else 0.0, width)
+        return kept
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """Values of a column in the type that they have in common."""
+    return np.array(values.tolist())

@@ -1,0 +1,120 @@
+"""(A) ŵ where the rows are read anew on every pass: memory maps, blocks, a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+
+from angcal._typing import Floats
+from angcal.estimators.base_model import (
+    LARGEST_DISTANCE,
+    fit_base,
+    is_trained_elsewhere,
+    read_base,
+    takes_raw_rows,
+    warn_of_distance,
+)
+from angcal.estimators.training import Training
+from angcal.leverages import FarHessian
+from angcal.losses import Logistic, Multinomial
+from angcal.penalties import Ridge
+from angcal.problem import LinearFit
+from angcal.sklearn_problems import problem_of, unwrap
+from angcal.sklearn_problems.reader import class_factors
+from angcal.solvers.far_newton import FarNewton, Watch
+from angcal.solvers.newton_cg import Solution
+
+
+def takes_far_rows(model: Any) -> bool:
+    """Whether the model can be fitted, or read, where the rows are far."""
+    if takes_raw_rows(model):
+        return False
+    if is_trained_elsewhere(model):
+        return True
+    return (
+        isinstance(model, LogisticRegression)
+        and not isinstance(model, LogisticRegressionCV)
+        and getattr(model, "l1_ratio", None) in (None, 0, 0.0)
+        and getattr(model, "penalty", "l2") in ("l2", "deprecated")
+        and np.isfinite(model.C)
+    )
+
+
+def far_intercept(model: Any) -> bool | None:
+    """Whether such a model has an intercept; None where it cannot be fitted to far rows."""
+    if not takes_far_rows(model):
+        return None
+    if is_trained_elsewhere(model):
+        return bool(problem_of(unwrap(model)[1]).fit_intercept)
+    return bool(model.fit_intercept)
+
+
+def fit_far(
+    model: Any,
+    training: Training,
+    method: str,
+    watch: Watch | None = None,
+    start: Floats | None = None,
+) -> tuple[Any, list[LinearFit], float]:
+    """(the fitted model, its fits, how far they were from their optimum).
+
+    Parameters
+    ----------
+    model : LogisticRegression with a ridge penalty, FrozenEstimator or LinearHead
+        The penalty and the tolerance are followed; the solver is always Newton's method.
+    training : Training
+        With `FarRows` as X.
+    method : {"auto", "exact", "randomised"}
+        How leverages are computed.
+    watch, start
+        Called with the point after each Newton step; a point to start from.
+    """
+    if is_trained_elsewhere(model):
+        fits, distance = read_base(
+            fit_base(model, training), training.X, training, method=method, polish=False
+        )
+        return model, fits, distance
+    fitted = clone(model)
+    fitted.classes_, fitted.n_features_in_ = training.classes, training.X.shape[1]
+    factors = class_factors(problem_of(fitted), fitted, training.codes, training.weights)
+    weights, strength = training.weights * factors, 1.0 / float(model.C)
+    K = training.n_classes
+    loss = Logistic() if K == 2 else Multinomial(K)
+    solver = FarNewton(training.X, training.codes, weights, np.array([strength]), loss, watch=watch)
+    found = solver.solve(0.0, float(model.tol), start)
+    fitted.coef_, fitted.intercept_ = found.coef.T, found.intercepts
+    fitted.n_iter_ = np.array([found.newton_steps])
+    fit = _fit_of(solver, found, method)
+    distance = solver.left
+    if not solver.by_matrix:
+        distance = fit.distance_to_optimum if np.any(fit.coef) else np.nan
+    if distance > LARGEST_DISTANCE:
+        warn_of_distance(distance, elsewhere=False, can_polish=False)
+    return fitted, [fit], distance
+
+
+def _fit_of(solver: FarNewton, found: Solution, method: str) -> LinearFit:
+    coef, intercept, scores = found.problem(0)
+    fit = LinearFit(
+        X=solver.rows,
+        labels=solver.labels,
+        weights=solver.weights,
+        coef=coef,
+        intercept=intercept,
+        loss=solver.loss,
+        penalty=Ridge(float(solver.strengths[0]) / solver.total),
+        fit_intercept=solver.rows.intercept,
+        iterations=found.newton_steps,
+        hessian_method=method,
+        known_scores=scores,
+    )
+    if solver.last_gram is None or method == "randomised":
+        return fit
+    # The matrix of the last step, which moved the scores by next to nothing.
+    hessian = FarHessian(
+        solver.rows, fit.curvatures, list(solver.strengths), grams=solver.last_gram[None]
+    )
+    return fit.with_hessian(hessian)

@@ -1,0 +1,179 @@
+r"""Ĥ_c = (X̃ᵀD_cX̃ + Q_c)⁻¹ of m problems on rows that are read anew: three passes for all of them.
+
+    1.  X̃ᵀD_cX̃                            (d + 1)² numbers for each problem
+    2.  h_ic = ‖W_c x̃_i‖², W_cᵀW_c = Ĥ_c;  and X̃ᵀ(z/r_c), r = 1 − hD, for random signs z
+    3.  Σ_j A_ij²/r_j² ≈ mean over z of (X̃Ĥ_c X̃ᵀz/r_c)_i²
+
+The signs are those of :meth:`angcal.leverages.PenalizedHessian.coupling`, so that the answers do
+not depend on where the rows are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from angcal._typing import Floats
+from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
+from angcal.leverages.steps import remaining_curvature
+from angcal.rows import FarRows, dense_parts
+
+# Rows whose signs are drawn, and whose images under all probes are held, at a time.
+SIGN_ROWS, PROBED_ROWS = 100_000, 4096
+PROBES = 32  # as many as for rows in memory
+
+
+class FarHessian:
+    """Ĥ as an operator: ``solve``, ``leverages`` and ``coupling``.
+
+    Parameters
+    ----------
+    rows : FarRows
+    D : (n,) or (n, m) array
+        Curvatures of one problem, or of m.
+    penalties : list of m arrays
+        N∇²g of each: a number, a diagonal (d,) or a matrix (d, d).
+    intercept_curvature : float, default=0
+        N·q₀.
+    grams : (m, d + 1, d + 1) array, optional
+        X̃ᵀDX̃, where a pass has brought it already.
+    with_coupling : bool, default=True
+        Whether the pass for leverages prepares the one for couplings.
+    """
+
+    side: ClassVar[str] = "primal"
+    remark: ClassVar[str] = ""
+    relative_error: ClassVar[float] = 0.0
+
+    def __init__(
+        self,
+        rows: FarRows,
+        D: Floats,
+        penalties: list[Any],
+        intercept_curvature: float = 0.0,
+        grams: Floats | None = None,
+        with_coupling: bool = True,
+    ) -> None:
+        self._rows, self._shape, self._with_coupling = rows, D.shape, with_coupling
+        self._D = D.reshape(len(D), -1)
+        if grams is None:
+            grams = rows.sum(partial(grams_of_block, rows.intercept), (), (self._D,))
+        pairs = zip(grams, penalties, strict=True)
+        self._roots = np.stack([self._root(M, Q, intercept_curvature) for M, Q in pairs])
+        self._back: Floats | None = None
+
+    def _root(self, gram: Floats, Q: Any, intercept_curvature: float) -> Floats:
+        """W, lower triangular, with WᵀW = Ĥ."""
+        M, d = np.array(gram), self._rows.shape[1]
+        Q = np.asarray(Q, dtype=np.float64)
+        if Q.ndim == 2:
+            M[:d, :d] += Q
+        else:
+            M[np.arange(d), np.arange(d)] += Q
+        if self._rows.intercept:
+            M[d, d] += intercept_curvature
+        # Unit diagonal before factorizing: badly scaled columns are not a singularity.
+        diagonal = np.diag(M)
+        scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        M *= scale[:, None]
+        M *= scale
+        return np.tril(cholesky(M, "the penalised loss").inverse) * scale
+
+    def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
+        """Ĥ of the first problem applied to a gradient: (weights, intercept)."""
+        rhs, d = coef_part, self._rows.shape[1]
+        if self._rows.intercept:
+            rhs = np.append(rhs, intercept_part)
+        step = self._apply(0, rhs)
+        return step[:d], float(step[d]) if self._rows.intercept else 0.0
+
+    def _apply(self, problem: int, V: Floats) -> Floats:
+        W = self._roots[problem]
+        return W.T @ (W @ V)
+
+    def leverages(self) -> Floats:
+        """h, of D's shape."""
+        f = _forms_of_block
+        if self._with_coupling:
+            signs = _packed_signs(self._rows.shape[0])
+            h, self._back = self._rows.sweep(f, (self._roots,), (self._D, signs))
+        else:
+            h = self._rows.map(f, (self._roots,), (self._D,))
+        return h.reshape(self._shape)
+
+    def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
+        """Σ_{j≠i} A_ij²/(r_i r_j)² with A = X̃ĤX̃ᵀ and r = 1 − hD, by random signs."""
+        if self._back is None:
+            self.leverages()
+        assert self._back is not None
+        m = len(self._roots)
+        inner = np.stack([self._apply(c, self._back[:, c]) for c in range(m)], axis=1)
+        squares = self._rows.map(partial(_images_of_block, self._rows.intercept), (inner,))
+        sums = squares.reshape(self._shape) - (leverages / remaining) ** 2
+        return np.maximum(sums, 0.0) / remaining**2
+
+
+def _packed_signs(n: int) -> np.ndarray:
+    """Random signs, one bit each, (n, probes/8)."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for start in range(0, n, SIGN_ROWS):
+        shape = (min(SIGN_ROWS, n - start), PROBES)
+        parts.append(np.packbits(rng.choice([-1.0, 1.0], size=shape) > 0, axis=1))
+    return np.concatenate(parts)
+
+
+def gram_of_block(X: Any, D: Floats, intercept: bool) -> Floats:
+    """X̃_bᵀ diag(D) X̃_b."""
+    half, d = np.sqrt(D), X.shape[1]
+
+    def scaled() -> Any:
+        for part, rows in dense_parts(X):
+            # Weighed and widened by one in one go: a copy is a good part of the work.
+            lines = np.empty((len(rows), d + intercept))
+            np.multiply(rows, half[part, None], out=lines[:, :d])
+            if intercept:
+                lines[:, d] = half[part]
+            yield lines
+
+    return sum_of_squares(scaled(), d + intercept)
+
+
+def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
+    """X̃_bᵀ diag(D_c) X̃_b for every column of D, (m, d + 1, d + 1)."""
+    return np.stack([gram_of_block(X, each, intercept) for each in D.T])
+
+
+def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None) -> Any:
+    """h of a block, (rows, m); with signs also X̃_bᵀ(z/r), (d + 1, m, probes)."""
+    m, width, d = len(roots), roots.shape[1], X.shape[1]
+    h, back = np.zeros((X.shape[0], m)), np.zeros((width, m, PROBES))
+    for part, x in dense_parts(X):
+        for c, W in enumerate(roots):
+            for low, high in row_parts(width):
+                # Row j of a lower triangle ends at column j.
+                half = x[:, :high] @ W[low:high, : min(high, d)].T
+                if high > d:
+                    half += W[low:high, d]
+                h[part, c] += np.einsum("ij,ij->i", half, half)
+        if packed is not None:
+            signs = np.unpackbits(packed[part], axis=1) * 2.0 - 1.0
+            rest = remaining_curvature(h[part], D[part])
+            for c in range(m):
+                probes = signs / rest[:, c : c + 1]
+                back[:d, c] += x.T @ probes
+                back[d:, c] += probes.sum(axis=0)
+    return h if packed is None else (h, back)
+
+
+def _images_of_block(intercept: bool, X: Any, inner: Floats) -> Floats:
+    """Mean over probes of (x̃_iᵀV)², (rows, m)."""
+    d, columns = X.shape[1], inner.reshape(len(inner), -1)
+    found = np.empty((X.shape[0], inner.shape[1]))
+    for part, x in dense_parts(X, PROBED_ROWS * d):
+        images = x @ columns[:d]
+        images = images + columns[d:] if intercept else images
+        found[part] = np.mean(images.reshape(len(x), *inner.shape[1:]) ** 2, axis=2)
+    return found

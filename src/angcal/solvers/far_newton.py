@@ -1,0 +1,478 @@
+r"""Newton's method where passes over the rows are what costs: nothing of length n is kept.
+
+The same problems as :class:`~angcal.solvers.newton_cg.NewtonCG` solves. Each pass has the point V
+in it and computes scores, residuals and curvatures anew while a block is at hand:
+
+    look       Σ ω_iℓ(u_i),  X̃ᵀψ                   one look at a point
+    matrix     the same and X̃ᵀDX̃, of all rows       for one score and one penalty, d not too large
+               or of some
+    product    X̃ᵀD(V)X̃P                            one step of conjugate gradients, P of any width
+
+With matrices a fit takes five or six passes. Conjugate gradients run in the eigenbasis of the rows'
+scatter Σ ω_i(x_i − x̄)(x_i − x̄)ᵀ, which one pass brings, where d is not too large: a Hessian of a
+likelihood is nearly diagonal there, for every penalty and every class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from angcal import plan
+from angcal._typing import Floats
+from angcal.leverages.far import FarHessian, gram_of_block, grams_of_block
+from angcal.losses import BlockLoss, Logistic
+from angcal.rows import FarRows, Rows, dense_parts
+from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
+from angcal.solvers.newton_cg import LARGEST_FORCING, SMALLEST_FORCING, NewtonCG, Solution
+
+MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
+ROUNDING = 1e-13
+
+Watch = Callable[[Floats], None]
+"""Gets the point, (d + 1, scores · penalties), after each Newton step."""
+
+
+def solver_for(
+    rows: Rows,
+    labels: Floats,
+    weights: Floats,
+    strengths: Floats,
+    loss: BlockLoss | None = None,
+    moments: Any = None,
+) -> NewtonCG | FarNewton:
+    """Newton's method for rows of any kind; ``moments`` are a `Scatter` where rows are far."""
+    if isinstance(rows, FarRows):
+        return FarNewton(rows, labels, weights, strengths, loss, moments)
+    return NewtonCG(rows, labels, weights, strengths, loss, moments)
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Coordinates in which Hessians are nearly diagonal: V = TṼ.
+
+    Attributes
+    ----------
+    moments : (d + 1,) array
+        Diagonal of TᵀX̃ᵀωX̃T.
+    columns : (d,) array
+        Σ_i ω_i(x_ij − x̄_j)² of the columns of X, or about 0 without an intercept.
+    transform : (d + 1, d + 1) array or None
+        T; None for coordinates as they are.
+    """
+
+    moments: Floats
+    columns: Floats
+    transform: Floats | None
+
+    def out(self, V: Floats) -> Floats:
+        """TV."""
+        return V if self.transform is None else self.transform @ V
+
+    def back(self, G: Floats) -> Floats:
+        """TᵀG."""
+        return G if self.transform is None else self.transform.T @ G
+
+
+def scatter_of(rows: FarRows, weights: Floats) -> Scatter:
+    """The eigenbasis by one pass, or the columns' own moments where d is too large for that."""
+    d = rows.shape[1]
+    if not plan.takes_matrices(d, rows.streamed):
+        moments, _ = rows.column_squares(weights)
+        center = rows.pull(weights)[:d] / weights.sum() if rows.intercept else np.zeros(d)
+        _require_finite(moments)
+        last = [weights.sum()] * rows.intercept
+        return Scatter(np.append(moments, last), moments - weights.sum() * center**2, None)
+    gram = rows.sum(partial(grams_of_block, rows.intercept), (), (weights[:, None],))[0]
+    _require_finite(gram)
+    inner, T = gram[:d, :d], np.eye(rows.width)
+    if rows.intercept:
+        center = gram[:d, d] / gram[d, d]
+        inner = inner - gram[d, d] * np.outer(center, center)
+    values, T[:d, :d] = linalg.eigh(inner, driver="evd", check_finite=False)
+    if rows.intercept:
+        T[d, :d] = -center @ T[:d, :d]
+    last = [gram[-1, -1]] * rows.intercept
+    return Scatter(np.append(np.maximum(values, 0.0), last), np.diag(inner).copy(), T)
+
+
+def _require_finite(values: Floats) -> None:
+    if not np.all(np.isfinite(values)):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a pass finds at a point of some problems, in the coordinates of a `Scatter`.
+
+    Attributes
+    ----------
+    V, gradient : (d + 1, q·m) arrays
+        With the penalty in the gradient.
+    value : (m,) array
+        J.
+    totals : (q·m,) array
+        Σ_i of the curvatures.
+    gram : (d + 1, d + 1) array or None
+        X̃ᵀDX̃, in the columns of X.
+    stride : int
+        Of the rows that it was taken from, raised to the curvature of all; 0 for none.
+    """
+
+    V: Floats
+    gradient: Floats
+    value: Floats
+    totals: Floats
+    gram: Floats | None = None
+    stride: int = 0
+
+
+class FarNewton:
+    """The problems J_c of one design whose rows are far.
+
+    Parameters
+    ----------
+    rows : FarRows
+    labels, weights, strengths, loss
+        As in :class:`NewtonCG`.
+    scatter : Scatter, optional
+        Found by a pass where it is needed and not given.
+    watch : callable, optional
+        Called with the point after each Newton step.
+
+    Attributes
+    ----------
+    by_matrix : bool
+        Whether steps are solved with matrices.
+    last_gram : (d + 1, d + 1) array or None
+        X̃ᵀDX̃ at the point of the last such step.
+    left : float
+        About how far the scores are from the optimum after it, as a share of their spread.
+    """
+
+    def __init__(
+        self,
+        rows: FarRows,
+        labels: Floats,
+        weights: Floats,
+        strengths: Floats,
+        loss: BlockLoss | None = None,
+        scatter: Scatter | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.rows, self.labels, self.weights = rows, labels, weights
+        self.loss: BlockLoss = Logistic() if loss is None else loss
+        self.strengths = np.asarray(strengths, dtype=np.float64)
+        self.m, self.q, self.total = len(self.strengths), self.loss.n_scores, float(weights.sum())
+        self._given_scatter, self._watch = scatter, watch
+        self.by_matrix = (
+            self.m == self.q == 1
+            and scatter is None
+            and plan.takes_matrices(rows.shape[1], rows.streamed)
+        )
+        self.last_gram: Floats | None = None
+        self.left = np.inf
+
+    @cached_property
+    def scatter(self) -> Scatter:
+        """The coordinates of steps."""
+        if self.by_matrix:
+            # The matrix itself is at hand: no coordinates are better than others.
+            return Scatter(np.ones(self.rows.width), np.ones(self.rows.shape[1]), None)
+        return self._given_scatter or scatter_of(self.rows, self.weights)
+
+    # -- what is asked of it -----------------------------------------------------------------
+
+    def solve(
+        self, tol: float = 1e-3, gradient_tol: float = 0.0, start: Floats | None = None
+    ) -> Solution:
+        """Minimize every J_c, from zero or from a (d + 1, q·m) point; as `NewtonCG.solve`."""
+        V = np.zeros((self.rows.width, self.q * self.m))
+        if self.rows.intercept:
+            level = self.loss.constant_scores(self.labels, self.weights)
+            V[-1] = np.repeat(np.atleast_1d(level), self.m)
+        if start is not None:
+            V = self._own_coordinates(np.reshape(start, V.shape))
+        if self.by_matrix:
+            return self._by_matrices(V, gradient_tol or tol, near=start is not None)
+        return self._descend(V, tol, gradient_tol)
+
+    def continued(self, found: Solution, tol: float) -> Solution:
+        """The same from where another solution ended."""
+        return self._descend(self._own_coordinates(self._stacked(found)), tol, 0.0)
+
+    def distances(self, found: Solution, forcing: float = SMALLEST_FORCING) -> Floats:
+        """rms(X̃δ)/sd(u) for the Newton step δ of each problem, as `NewtonCG.distances`."""
+        look = self._look(self._own_coordinates(self._stacked(found)), self.strengths)
+        step = self._newton_step(look, self.strengths, np.full(self.m, forcing))
+        image = self.rows.forward(self.scatter.out(step))
+        shift = np.sqrt(self._per_problem(image**2).mean(axis=0))
+        spread = np.sqrt(self._per_problem(np.var(found.scores, axis=0)[None, :])[0])
+        moved = self._per_problem(np.abs(found.coef)).any(axis=0)
+        return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+
+    # -- with matrices -----------------------------------------------------------------------
+
+    def _by_matrices(self, V: Floats, tol: float, near: bool) -> Solution:
+        """Newton's method with matrices of some rows, near the optimum of all of them.
+
+        A matrix of every k-th row costs k times less and leaves steps of a quarter of what is
+        missing. The last step is taken unseen: after one of relative size ρ the scores are about ρ²
+        from the optimum.
+        """
+        enough = float(np.clip(np.sqrt(tol), *plan.FAR_STEPS))
+        some = max(1, min(plan.MOST_STRIDE, int(self.rows.shape[0] / (20 * self.rows.width))))
+        look = self._look(V, self.strengths, 1 if near else some)
+        moved, steps = np.inf, 0
+        for steps in range(1, MOST_NEWTON_STEPS + 1):  # noqa: B007 (its last value is the count)
+            assert look.gram is not None
+            _require_finite(look.gram)
+            full = look.stride == 1
+            self.last_gram = look.gram if full else None
+            step = self._solved(look.gram, look.gradient[:, 0])[:, None]
+            before, end = moved, look.V[:, 0] + step[:, 0]
+            moved = self._movement(look.gram, end, step[:, 0])
+            if full and moved <= enough:
+                look = replace(look, V=look.V + step)
+                self._tell(look.V)
+                break
+            near = full or moved <= plan.NEAR_STEP or moved > 0.7 * before
+            look, share = self._moved(look, step, self.strengths, 1 if near else some)
+            self._tell(look.V)
+            if not share.any():
+                break  # rounding leaves nothing to gain
+        self.left = moved**2
+        gradient = min(moved, 1.0) * np.abs(look.gradient).max(keepdims=True)[0] / self.total
+        return self._solution(look.V, np.array([moved <= enough]), gradient, steps)
+
+    def _solved(self, gram: Floats, gradient: Floats) -> Floats:
+        """−(gram + λI)⁻¹ gradient."""
+        d = self.rows.shape[1]
+        hessian = FarHessian(self.rows, self.weights, list(self.strengths), grams=gram[None])
+        last = gradient[d] if self.rows.intercept else 0.0
+        slopes, level = hessian.solve(-gradient[:d], -last)
+        return np.append(slopes, [level] * self.rows.intercept)
+
+    def _movement(self, gram: Floats, V: Floats, step: Floats) -> float:
+        """rms of X̃δ over the spread of X̃V, rows weighed by their curvature."""
+        d = self.rows.shape[1]
+        spread = float(V[:d] @ gram[:d, :d] @ V[:d])
+        if self.rows.intercept:
+            spread -= float(gram[d, :d] @ V[:d]) ** 2 / float(gram[d, d])
+        change = float(step @ gram @ step)
+        if change <= 0:
+            return 0.0
+        return float(np.sqrt(change / max(spread, np.finfo(float).tiny)))
+
+    # -- with conjugate gradients ------------------------------------------------------------
+
+    def _descend(self, V: Floats, tol: float, gradient_tol: float) -> Solution:
+        left, V = np.arange(self.m), V.copy()
+        look, first = self._look(V, self.strengths), np.full(self.m, np.inf)
+        converged, gradient, steps = np.zeros(self.m, bool), np.zeros(self.m), 0
+        for steps in range(MOST_NEWTON_STEPS + 1):
+            size, largest = self._size(look, left), self._largest(look)
+            gradient[left] = largest
+            done = self._is_small(look, size, tol) | (largest <= gradient_tol)
+            converged[left[done]] = True
+            left, look, first = left[~done], self._only(look, ~done), first[~done]
+            if not len(left) or steps == MOST_NEWTON_STEPS:
+                break
+            first = np.minimum(first, size[~done])
+            forcing = np.sqrt(size[~done] / np.maximum(first, 1e-300)) * LARGEST_FORCING
+            strengths = self.strengths[left]
+            step = self._newton_step(look, strengths, np.maximum(forcing, SMALLEST_FORCING))
+            look, share = self._moved(look, step, strengths)
+            V[:, self._columns(left)] = look.V
+            self._tell(V)
+            kept = share > 0  # rounding leaves the others nothing to gain
+            gradient[left] = self._largest(look)
+            left, look, first = left[kept], self._only(look, kept), first[kept]
+            if not len(left):
+                break
+        return self._solution(V, converged, gradient, steps)
+
+    def _newton_step(self, look: Look, strengths: Floats, forcing: Floats) -> Floats:
+        """δ by conjugate gradients."""
+        m, width, q = len(strengths), self.rows.width, self.q
+        unit = self._largest(look) * self.total
+        unit = self._per_column(np.where(unit > 0, unit, 1.0))
+        penalty, point = self._penalty(strengths), self.scatter.out(look.V)
+        f = partial(_product_of_block, self.loss, self.rows.intercept)
+
+        def apply(P: Floats) -> tuple[Floats, None]:
+            columns = P.reshape(width, q * m)
+            out = self.rows.sum(f, (point, self.scatter.out(columns)), (self.labels, self.weights))
+            return (self.scatter.back(out) + penalty * columns).reshape(width * q, m), None
+
+        rhs, scale = -look.gradient / unit, 1.0 / self._diagonal(look, strengths)
+        shape, stop = (width * q, m), ResidualDrop(forcing**2)
+        found = conjugate_gradients(
+            apply, rhs.reshape(shape), scale.reshape(shape), stop, MOST_CG_STEPS
+        )
+        return unit * found.values.reshape(width, q * m)
+
+    # -- points ------------------------------------------------------------------------------
+
+    def _look(self, V: Floats, strengths: Floats, stride: int = 0) -> Look:
+        f = partial(_look_of_block, self.loss, self.rows.intercept, stride)
+        found = self.rows.sum(f, (self.scatter.out(V),), (self.labels, self.weights))
+        value, gradient, totals = found[:3]
+        d = self.rows.shape[1]
+        lengths = self._per_problem(np.sum(V[:d] ** 2, axis=0)[None, :])[0]
+        return Look(
+            V,
+            self.scatter.back(gradient) + self._penalty(strengths) * V,
+            value + 0.5 * strengths * lengths,
+            totals,
+            found[3] * (totals[0] / max(found[4], 1e-300)) if stride else None,
+            stride,
+        )
+
+    def _moved(
+        self, look: Look, step: Floats, strengths: Floats, stride: int = 0
+    ) -> tuple[Look, Floats]:
+        """The point after the largest share 1, ½, ¼ … of the step that does not raise J."""
+        share = np.ones(len(strengths))
+        for _ in range(MOST_HALVINGS):
+            new = self._look(look.V + self._per_column(share) * step, strengths, stride)
+            # Near the optimum J changes by less than the rounding of its sum.
+            higher = ~(new.value <= look.value + ROUNDING * np.abs(look.value))
+            if not higher.any():
+                return new, share
+            share[higher] *= 0.5
+        share[higher] = 0.0
+        return self._look(look.V + self._per_column(share) * step, strengths, stride), share
+
+    def _only(self, look: Look, kept: np.ndarray) -> Look:
+        """The same for fewer problems."""
+        if kept.all():
+            return look
+        own = (len(kept) * np.arange(self.q)[:, None] + np.flatnonzero(kept)).ravel()
+        return Look(look.V[:, own], look.gradient[:, own], look.value[kept], look.totals[own])
+
+    def _columns(self, problems: np.ndarray) -> np.ndarray:
+        return (self.m * np.arange(self.q)[:, None] + problems).ravel()
+
+    def _diagonal(self, look: Look, strengths: Floats) -> Floats:
+        """Of the Hessians, each curvature taken as the same share of ω for all rows."""
+        totals = np.maximum(look.totals, 1e-300)
+        return self.scatter.moments[:, None] * (totals / self.total) + self._penalty(strengths)
+
+    def _size(self, look: Look, left: np.ndarray) -> Floats:
+        """Length of the next step of each problem, by the Hessian's diagonal."""
+        step = look.gradient / self._diagonal(look, self.strengths[left])
+        return self._lengths(step)
+
+    def _lengths(self, values: Floats) -> Floats:
+        slopes = values[: self.rows.shape[1]]
+        return np.sqrt(self._per_problem(np.sum(slopes**2, axis=0)[None, :])[0])
+
+    def _is_small(self, look: Look, size: Floats, tol: float) -> np.ndarray:
+        small = size <= tol * self._lengths(look.V)
+        if not self.rows.intercept:
+            return small
+        d = self.rows.shape[1]
+        level = np.abs(look.gradient[d]) / np.maximum(look.totals, 1e-300)
+        spread = np.sqrt(self.scatter.moments[:d] @ look.V[:d] ** 2 / self.total)
+        close = level <= tol * np.maximum(spread, tol)
+        return small & np.all(close.reshape(self.q, -1), axis=0)
+
+    def _largest(self, look: Look) -> Floats:
+        """Largest |∂J| over Σω of each problem."""
+        largest = np.abs(look.gradient).max(axis=0).reshape(self.q, -1)
+        return largest.max(axis=0) / self.total
+
+    def _penalty(self, strengths: Floats) -> Floats:
+        penalty = np.tile(self._per_column(strengths), (self.rows.width, 1))
+        if self.rows.intercept:
+            penalty[-1] = 0.0
+        return penalty
+
+    def _per_column(self, values: Floats) -> Floats:
+        return np.tile(values, self.q)
+
+    def _per_problem(self, values: Floats) -> Floats:
+        return values.reshape(len(values), self.q, -1).sum(axis=1)
+
+    def _stacked(self, found: Solution) -> Floats:
+        if not self.rows.intercept:
+            return found.coef
+        return np.vstack([found.coef, found.intercepts[None, :]])
+
+    def _own_coordinates(self, V: Floats) -> Floats:
+        """T⁻¹V: B of T = [B 0; −x̄ᵀB 1] is orthogonal."""
+        T, d = self.scatter.transform, self.rows.shape[1]
+        if T is None:
+            return np.array(V, dtype=np.float64)
+        slopes = T[:d, :d].T @ V[:d]
+        return np.vstack([slopes, V[d:] - T[d:, :d] @ slopes])
+
+    def _tell(self, V: Floats) -> None:
+        if self._watch is not None:
+            self._watch(self.scatter.out(V))
+
+    def _solution(self, V: Floats, converged: np.ndarray, gradient: Floats, steps: int) -> Solution:
+        out, d = self.scatter.out(V), self.rows.shape[1]
+        if self.rows.intercept and self.q > 1:
+            # A softmax leaves the mean of its intercepts open.
+            level = out[d].reshape(self.q, -1)
+            out[d] = (level - level.mean(axis=0)).ravel()
+        scores = self.rows.image_and_marks(out)
+        intercepts = out[d] if self.rows.intercept else np.zeros(self.q * self.m)
+        return Solution(out[:d], intercepts, scores, converged, gradient, steps, self.rows.passes)
+
+
+# -- functions of a block --------------------------------------------------------------------
+
+
+def _scores(X: Floats, V: Floats, intercept: bool) -> Floats:
+    d = X.shape[1]
+    return X @ V[:d] + V[d:] if intercept else X @ V
+
+
+def _pulled(X: Floats, U: Floats, intercept: bool) -> Floats:
+    slopes = X.T @ U
+    return np.vstack([slopes, U.sum(axis=0)]) if intercept else slopes
+
+
+def _look_of_block(
+    loss: BlockLoss, intercept: bool, stride: int, X: Any, V: Floats, y: Floats, omega: Floats
+) -> tuple[Floats, ...]:
+    """(Σωℓ, X̃ᵀψ, ΣD), and (X̃ᵀDX̃, ΣD) of every stride-th row of one problem, where asked for."""
+    value: Any = 0.0
+    gradient, totals, D = np.zeros(V.shape), np.zeros(V.shape[1]), np.empty(X.shape[0])
+    for part, x in dense_parts(X):
+        labels, weights = y[part, None], omega[part, None]
+        U = _scores(x, V, intercept)
+        residual, curvature = loss.terms(U, labels, np)
+        curvature = loss.weighted(curvature, weights)
+        value = value + np.sum(weights * loss.values(U, labels, np), axis=0)
+        gradient += _pulled(x, weights * residual, intercept)
+        totals += loss.totals(curvature, np)
+        if stride:
+            D[part] = curvature[:, 0]
+    if not stride:
+        return value, gradient, totals
+    some = D[::stride]
+    return value, gradient, totals, gram_of_block(X[::stride], some, intercept), some.sum()
+
+
+def _product_of_block(
+    loss: BlockLoss, intercept: bool, X: Any, V: Floats, P: Floats, y: Floats, omega: Floats
+) -> Floats:
+    """X̃ᵀD(V)X̃P."""
+    total = np.zeros(P.shape)
+    for part, x in dense_parts(X):
+        both = _scores(x, np.hstack([V, P]), intercept)
+        U, images = both[:, : V.shape[1]], both[:, V.shape[1] :]
+        # Blocks of some losses are views of several axes, which takes whole arrays.
+        _, curvature = loss.terms(np.ascontiguousarray(U), y[part, None], np)
+        D = loss.weighted(curvature, omega[part, None])
+        total += _pulled(x, loss.weigh(D, np.ascontiguousarray(images)), intercept)
+    return total

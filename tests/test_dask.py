@@ -1,0 +1,329 @@
+"""angcal.dask: the same answers wherever blocks are, and whatever happens to workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+import angcal
+from angcal import Logit, plan
+from angcal.rows import as_rows
+from angcal.simulation import simulate
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+dask_angcal = pytest.importorskip("angcal.dask")
+
+from angcal.dask import engine as engines  # noqa: E402
+from angcal.dask.engine import BlockSizeError, ClusterError, Engine  # noqa: E402
+from angcal.dask.rows import aligned, open_rows  # noqa: E402
+
+DATA = simulate(1500, 30, link=Logit(3.0), random_state=1)
+X, Y = DATA.X + 0.4, DATA.y
+BLOCKS = da.from_array(X, chunks=(220, 30))
+THREE = np.digitize(X[:, 0] + np.random.default_rng(0).normal(size=1500), [0.0, 1.0])
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 2.0, 1500)
+POOL = simulate(900, 30, link=Logit(3.0), random_state=2).X + 0.4
+TIGHT = LogisticRegression(C=0.5, tol=1e-10, solver="newton-cholesky")
+
+
+def fitted(rows=BLOCKS, **options):
+    return dask_angcal.AngularCalibratedClassifier(TIGHT, **options).fit(rows, Y)
+
+
+@pytest.fixture(scope="module")
+def local():
+    return angcal.AngularCalibratedClassifier(TIGHT, observables="exact").fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def threaded():
+    return fitted()
+
+
+# -- without a cluster -----------------------------------------------------------------------
+
+
+def test_products_are_those_of_the_matrix():
+    rows, dense = open_rows(BLOCKS, True, Engine(), "auto").rows, as_rows(X, True)
+    V, U = np.random.default_rng(0).normal(size=(31, 3)), WEIGHTS[:, None] * np.ones(2)
+    D = np.column_stack([WEIGHTS, WEIGHTS**2, np.sqrt(WEIGHTS)])
+    assert_allclose(rows.forward(V), dense.forward(V), atol=1e-12)
+    assert_allclose(rows.backward(U), dense.backward(U), atol=1e-10)
+    assert_allclose(rows.curve(V, D), dense.curve(V, D), atol=1e-9)
+    index = np.array([7, 1499, 220, 3])
+    assert_array_equal(rows.lines(index), dense.lines(index))
+    for found, expected in zip(
+        rows.column_squares(WEIGHTS), dense.column_squares(WEIGHTS), strict=True
+    ):
+        assert_allclose(found, expected, rtol=1e-12)
+    sizes = (np.full(30, 9.0), (X**2).max(axis=0), WEIGHTS)
+    assert_allclose(rows.row_sizes(*sizes), dense.row_sizes(*sizes), rtol=1e-12)
+    assert_allclose(rows.mean(), X.mean(axis=0), atol=1e-14)
+
+
+def test_threads_give_the_answers_of_rows_in_memory(local, threaded):
+    assert threaded.passes_ <= 9
+    assert_allclose(threaded.predict_proba(X), local.predict_proba(X), atol=1e-6)
+    assert_allclose(threaded.angle_.cosine, local.angle_.cosine, atol=1e-6)
+    assert_allclose(threaded.loo_proba_, local.loo_proba_, atol=1e-6)
+    lazy = threaded.predict_proba(BLOCKS)
+    assert isinstance(lazy, da.Array)
+    assert_array_equal(lazy.compute(), threaded.predict_proba(X))
+
+
+@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.parametrize("chunks", [(1500, 30), (40, 11)], ids=str)
+def test_chunks_do_not_matter(chunks, persist, threaded):
+    found = fitted(BLOCKS.rechunk(chunks), persist=persist)
+    assert_allclose(found.predict_proba(X), threaded.predict_proba(X), atol=1e-12)
+
+
+def test_unknown_lengths_are_counted(threaded):
+    unknown = BLOCKS[da.from_array(np.ones(1500, bool), chunks=220)]
+    found = fitted(unknown)
+    assert_array_equal(found.predict_proba(X), threaded.predict_proba(X))
+    assert found.passes_ == threaded.passes_ + 1
+
+
+def test_three_classes_and_weights():
+    model = LogisticRegression(tol=1e-9, max_iter=10_000)
+    expected = angcal.AngularCalibratedClassifier(model, observables="exact").fit(X, THREE, WEIGHTS)
+    found = dask_angcal.AngularCalibratedClassifier(model).fit(
+        BLOCKS, da.from_array(THREE, chunks=100), da.from_array(WEIGHTS, chunks=700)
+    )
+    assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-5)
+
+
+def test_the_path_of_penalties():
+    options = {"Cs": 5, "tol": 1e-7}
+    expected = angcal.AngularLogisticRegressionCV(**options, observables="exact").fit(X, Y)
+    found = dask_angcal.AngularLogisticRegressionCV(**options).fit(BLOCKS, Y)
+    assert found.C_ == pytest.approx(expected.C_)
+    assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-6)
+
+
+def test_a_pool_of_blocks():
+    options = {"link": Logit(3.0), "angle": "observable"}
+    expected = angcal.AngularCalibratedClassifier(
+        TIGHT, pool=POOL, observables="exact", **options
+    ).fit(X, Y)
+    found = fitted(pool=da.from_array(POOL, chunks=(200, 13)), **options)
+    assert expected.angle_.method == found.angle_.method == "observable"
+    assert_allclose(found.angle_.cosine, expected.angle_.cosine, atol=1e-8)
+    with pytest.raises(ValueError, match="pool has 29 columns, but X has 30"):
+        fitted(pool=da.from_array(POOL[:, :29], chunks=200))
+
+
+def test_frames_with_target_and_weights_by_name():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    names = [f"x{j}" for j in range(30)]
+    frame = pd.DataFrame(X, columns=names)
+    labels = np.where(Y > 0, "yes", "no")
+    expected = angcal.AngularCalibratedClassifier(TIGHT, observables="exact")
+    expected.fit(frame, labels, WEIGHTS)
+    blocks = dd.from_pandas(frame.assign(label=labels, weight=WEIGHTS), npartitions=4)
+    classifier = dask_angcal.AngularCalibratedClassifier(TIGHT)
+    found = classifier.fit(blocks, "label", "weight")
+    assert found.classes_.tolist() == ["no", "yes"]
+    assert list(found.feature_names_in_) == names
+    p = found.predict_proba(blocks[names])
+    assert_allclose(p.compute(), expected.predict_proba(frame), atol=1e-6)
+    with pytest.raises(ValueError, match="no column 'target'"):
+        classifier.fit(blocks, "target")
+
+
+def test_columns_that_are_many_are_sampled(monkeypatch):
+    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    data = simulate(900, 300, link=Logit(3.0), random_state=1)
+    exact = angcal.AngularCalibratedClassifier(observables="exact").fit(data.X, data.y)
+    found = dask_angcal.AngularCalibratedClassifier()
+    found.fit(da.from_array(data.X, chunks=(200, 300)), data.y)
+    assert found.observables_.side == "randomised"
+    assert found.observables_.gamma == pytest.approx(exact.observables_.gamma, rel=0.1)
+    assert_allclose(found.predict_proba(data.X), exact.predict_proba(data.X), atol=0.02)
+
+
+def test_what_is_left_is_small_and_ordinary(threaded):
+    small = threaded.to_local()
+    assert type(small) is angcal.AngularCalibratedClassifier
+    assert not hasattr(small, "client")
+    assert len(pickle.dumps(small)) < 20_000 < len(pickle.dumps(threaded))
+    assert_array_equal(small.predict_proba(X), threaded.predict_proba(X))
+    with pytest.raises(AttributeError, match="not saved with this model"):
+        _ = small.observables_
+    assert clone(threaded).persist == "auto"
+
+
+def test_a_fit_is_resumed():
+    points = []
+    whole = fitted(callback=points.append)
+    again = dask_angcal.AngularCalibratedClassifier(TIGHT).fit(BLOCKS, Y, resume=points[-2])
+    assert again.passes_ == whole.passes_ - len(points) + 1
+    assert_allclose(again.coef_, whole.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "error", "message"),
+    [
+        (X, {}, TypeError, "use the class of the same name in angcal"),
+        (BLOCKS[0], {}, ValueError, "X must be a matrix"),
+        (BLOCKS, {"persist": "maybe"}, ValueError, "persist='maybe' must be True, False or"),
+        (da.where(BLOCKS > 0.6, np.nan, BLOCKS), {}, ValueError, "NaN or infinity"),
+    ],
+)
+def test_what_cannot_be_fitted_is_named(X, options, error, message):
+    with pytest.raises(error, match=message):
+        fitted(X, **options)
+
+
+def test_rows_that_travelled_are_put_right():
+    raw = np.empty(8 * 12 + 3, np.uint8)[3:]
+    odd = np.frombuffer(raw.data, dtype=np.float64).reshape(3, 4)
+    assert not odd.flags.aligned
+    assert aligned((odd, [odd]))[1][0].flags.aligned
+    assert aligned(np.asfortranarray(np.eye(3)[:2])).flags.c_contiguous
+
+
+class Workers:
+    """What a client says of its workers."""
+
+    def __init__(self, *limits, threads=1):
+        self._limits, self._threads = limits, threads
+
+    def scheduler_info(self, n_workers=5):
+        each = {"nthreads": self._threads}
+        return {"workers": {w: {**each, "memory_limit": m} for w, m in enumerate(self._limits)}}
+
+
+def test_blocks_that_do_not_fit_are_refused_with_a_size_that_does():
+    small = Engine(Workers(10**9, 2 * 10**9, threads=2))
+    with pytest.raises(BlockSizeError, match=r"X\.rechunk\(\((\d+), -1\)\)") as caught:
+        small.check_memory(rows=400_000, row_bytes=800.0, n_bytes=0.0, width=101)
+    fitting = int(str(caught.value).split("rechunk((")[1].split(",")[0])
+    assert 10_000 < fitting < 400_000
+    small.check_memory(rows=fitting, row_bytes=800.0, n_bytes=0.0, width=101)
+    with pytest.raises(BlockSizeError, match="pass persist=False"):
+        small.check_memory(rows=10, row_bytes=800.0, n_bytes=1.9e9, width=101)
+    assert small.persists(1.4e9, "auto")
+    assert not small.persists(1.6e9, "auto")
+
+
+# -- on processes ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as connected:
+        yield connected
+
+
+def worker_pids(client):
+    return list(client.run(os.getpid).values())
+
+
+def assert_same_bits(found, expected):
+    assert_array_equal(found.coef_, expected.coef_)
+    assert_array_equal(found.observables_.leverages, expected.observables_.leverages)
+    assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+
+
+def once(flag):
+    """Blocks of which the first to be made after the flag was set kills its worker."""
+
+    def block(rows):
+        try:
+            os.remove(flag)
+        except FileNotFoundError:
+            return rows
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+    return block
+
+
+def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
+    # The first block of the pass after the second step kills its worker, in the middle of that
+    # pass; after the fourth step all workers go at once.
+    flag, points = str(tmp_path / "flag"), []
+    dying = BLOCKS.map_blocks(once(flag), meta=np.empty((0, 0)))
+
+    def lose(point):
+        points.append(point)
+        if len(points) == 2:
+            open(flag, "w").close()
+        if len(points) == 4:
+            for pid in worker_pids(client):
+                os.kill(pid, signal.SIGKILL)
+
+    assert_same_bits(fitted(dying, persist=False, callback=lose), threaded)
+    assert len(points) >= 4
+    assert not os.path.exists(flag)
+    cluster.scale(3)
+    client.wait_for_workers(3, timeout=60)
+    points.clear()
+
+    def lose_blocks(point):
+        points.append(point)
+        if len(points) == 2:
+            os.kill(worker_pids(client)[0], signal.SIGKILL)
+
+    # Blocks that a worker held in memory are made anew; the current client is found.
+    assert_same_bits(fitted(persist=True, callback=lose_blocks), threaded)
+
+
+def test_a_block_that_always_kills_is_an_error(cluster, client):
+    def kill(rows):
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+    cluster.scheduler.allowed_failures = 0
+    try:
+        # Under a name of its own: the scheduler remembers which tasks died with a worker.
+        own = da.from_array(X, chunks=(220, 30), name=False)
+        dying = own.map_blocks(kill, meta=np.empty((0, 0)))
+        with pytest.raises(ClusterError, match=r"lack of memory.*220 rows \(0 MB\)"):
+            fitted(dying, client=client, persist=False)
+    finally:
+        cluster.scheduler.allowed_failures = 3
+
+
+def test_one_worker_will_do_and_without_any_there_is_an_error(monkeypatch, threaded):
+    monkeypatch.setattr(engines, "WITHOUT_WORKERS", 3.0)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
+        distributed.Client(empty, set_as_default=False) as client,
+    ):
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny"]
+        command += ["--nthreads", "1", "--no-dashboard", empty.scheduler_address]
+        worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            client.wait_for_workers(1, timeout=60)
+            one = fitted(client=client)
+            started = time.monotonic()
+            with pytest.raises(ClusterError, match="no worker for 3 s") as caught:
+                fitted(client=client, callback=lambda point: worker.kill())
+            assert time.monotonic() - started < 60
+        finally:
+            worker.kill()
+            worker.wait()
+    assert_same_bits(one, threaded)
+    assert caught.value.point.shape == (31, 1)
+    again = dask_angcal.AngularCalibratedClassifier(TIGHT).fit(BLOCKS, Y, resume=caught.value.point)
+    assert_allclose(again.coef_, threaded.coef_, atol=1e-8)
