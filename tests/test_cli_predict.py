@@ -309,7 +309,7 @@ def test_intervals(model, rows, tmp_path, capsys):
 def test_intervals_of_three_classes(tmp_path):
     rng = np.random.default_rng(0)
     codes = np.arange(90) % 3
-    X = rng.normal(size=(3, 5))[codes] + rng.normal(size=(90, 5))
+    X = rng.normal(size=(3, 20))[codes] + 3.0 * rng.normal(size=(90, 20))
     save(AngularCalibratedClassifier().fit(X, codes), tmp_path / "m.skops")
     np.savez(tmp_path / "new.npz", X=X[:4])
     out = tmp_path / "p.csv"

@@ -125,8 +125,8 @@ class AngularLogisticRegressionCV(AngularBase):
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
     average_ : PenaltyAverage, FoldAverage or None
         The models that are averaged.
-    angle_, link_, scale_, curve_, interval_law_, observables_, loo_proba_, plain_loo_proba_, coef_, intercept_,
-    distance_to_optimum_
+    angle_, link_, scale_, curve_, interval_law_, observables_, loo_proba_, plain_loo_proba_, coef_,
+    intercept_, distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
         are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
     passes_ : int
