@@ -7,7 +7,7 @@ variance that :mod:`angcal.link_posterior` gives it,
     logit F(s) ~ N(m, t·E[V·(∂logit F/∂β)²] + t·(1 + C/I)·Var(logit F))
 
 The first part is the offset's, the second that of slope and noise; t is the power with which labels
-count there, and undone here. 1 + C/I is what leave-one-out scores that lean on each other add to
+count there, and undone here. 1 + C/I is what leave-one-out scores that depend on each other add to
 the variance of a slope (:func:`~angcal.angle.loo_information`); an offset has no such part, because
 residuals sum to zero. At a known link the cosine is all there is to know, and its standard error is
 the source of the variance.
@@ -57,7 +57,7 @@ ROW_STRETCH = 1.2
 many has more in its middle than any of them: at κ = 3 and few labels it held 45 to 48 % of rows at
 a confidence of 50 %, on seeds that no test uses (docs/intervals.md)."""
 CLASS_INFLATION, CLASS_ROW_STRETCH = 2.0, 1.5
-"""The same for three and more classes, and what their leave-one-out scores, which lean on each
+"""The same for three and more classes, and what their leave-one-out scores, which depend on each
 other too, add to the variance of the map. Without either, intervals of the curve held 76 % and
 those of rows 90 % at 90 %, and 38 % and 35 % at 50 %, over the same kind of seeds."""
 LARGEST_SCALE = float(np.exp(BELIEF.log_scale + 2.0 * BELIEF.log_scale_sd))
