@@ -27,6 +27,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "research.md": ("curves",),
     "intervals.md": ("intervals",),
     "guide/groups.md": ("groups",),
+    "guide/prevalence.md": ("prevalence",),
 }
 OVERALL = "tables-overall.md"
 

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
@@ -198,14 +199,13 @@ def repeated_table(rows: list[Row]) -> str:
 
 
 def run(
-    name: str,
+    path: Path,
     columns: Sequence[str],
     designs: list[tuple[object, ...]],
     trial: Callable[..., list[list[object]]],
     fresh: bool,
 ) -> list[Row]:
     """Rows of all designs; those that were done before are kept."""
-    path = FOLDER / f"{name}.csv"
     rows = [] if fresh else read_csv(path)
     keys = columns[: len(designs[0])]
     done = {tuple(row[key] for key in keys) for row in rows}
@@ -228,9 +228,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
     fresh = parser.parse_args().fresh
-    refits = run("refits", REFITS, refit_designs(), lambda *design: [refit(*design)], fresh)
+    refits = run(
+        FOLDER / "refits.csv", REFITS, refit_designs(), lambda *design: [refit(*design)], fresh
+    )
     write_text(FOLDER / "groups-refits.md", refit_table(refits) + "\n")
-    measured = run("repeated", REPEATED, repeated_designs(), repeated, fresh)
+    measured = run(FOLDER / "repeated.csv", REPEATED, repeated_designs(), repeated, fresh)
     write_text(FOLDER / "groups-repeated.md", repeated_table(measured))
     print(refit_table(refits), repeated_table(measured), sep="\n\n")
 

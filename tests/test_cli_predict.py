@@ -12,7 +12,12 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
-from angcal import AngularCalibratedClassifier, Logit  # noqa: E402
+from angcal import (  # noqa: E402
+    AngularCalibratedClassifier,
+    Logit,
+    with_prevalence,
+    with_prevalence_from,
+)
 from angcal.cli import main  # noqa: E402
 from angcal.persistence import load, save  # noqa: E402
 from angcal.simulation import simulate  # noqa: E402
@@ -331,3 +336,44 @@ def test_intervals_that_cannot_be(tmp_path, model, rows, capsys):
     with pytest.raises(SystemExit):
         run("predict", model, rows, "--interval", "95")
     assert "not between 0 and 1" in capsys.readouterr().err
+
+
+# -- other shares of the classes ---------------------------------------------------------------
+
+
+def test_known_prevalence(model, rows, tmp_path, capsys):
+    for shares in ("0.02", "yes=0.02,no=0.98"):
+        capsys.readouterr()
+        assert run("predict", model, rows, "--prevalence", shares, "--out", tmp_path / "p.csv") == 0
+        printed = capsys.readouterr()
+        assert printed.err.startswith("note: shares of classes (in training): yes 0.02 (0.")
+        p = pd.read_csv(tmp_path / "p.csv")["p_yes"].to_numpy()
+        expected = with_prevalence(load(model), 0.02).predict_proba(new_frame())[:, 1]
+        np.testing.assert_allclose(p, expected, rtol=1e-12)
+
+
+def test_prevalence_from_rows(model, rows, tmp_path, capsys):
+    capsys.readouterr()
+    out = tmp_path / "p.csv"
+    assert run("predict", model, rows, "--prevalence-from", rows, "--out", out) == 0
+    printed = capsys.readouterr().err
+    expected = with_prevalence_from(load(model), new_frame())
+    found = expected[-1].prevalence_
+    assert f"from 30 rows, standard error {found.standard_error[1]:.2g}, p = " in printed
+    p = pd.read_csv(out)["p_yes"].to_numpy()
+    np.testing.assert_allclose(p, expected.predict_proba(new_frame())[:, 1], rtol=1e-12)
+
+
+def test_prevalence_that_is_none(model, rows, tmp_path, capsys):
+    for shares, words in (
+        ("1.5", "strictly between 0 and 1"),
+        ("often", "neither a number nor"),
+        ("yes=0.5,maybe=0.5", "unknown: ['maybe'], missing: ['no']"),
+        ("yes=0.5,no=0.6", "sums to 1.1"),
+    ):
+        told = refused(capsys, 1, "predict", model, rows, "--prevalence", shares)
+        assert "--prevalence: " in told
+        assert words in told
+    new_frame().head(5).to_csv(tmp_path / "few.csv", index=False)
+    told = refused(capsys, 1, "predict", model, rows, "--prevalence-from", tmp_path / "few.csv")
+    assert "--prevalence-from: X_target has 5 rows" in told

@@ -255,6 +255,19 @@ def test_the_prevalence_of_three_classes():
     assert np.all(np.ptp(clf.predict_interval(np.zeros((2, 3)), "row"), axis=-1) > 0.9)
 
 
+def test_another_prevalence(two, three):
+    rare = two.with_prevalence(0.02)
+    p = rare.predict_proba(NEW)[:, 1]
+    low, high = rare.predict_interval(NEW).T
+    assert np.all((low <= p) & (p <= high))
+    odds = 0.02 / 0.98 / (np.mean(DATA.y) / (1.0 - np.mean(DATA.y)))
+    before = two.predict_interval(NEW, "row", 0.5)
+    expected = odds * before / (odds * before + 1.0 - before)
+    assert_allclose(rare.predict_interval(NEW, "row", 0.5), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="is for two classes"):
+        three.with_prevalence([0.1, 0.1, 0.8]).predict_interval(NEW_CLASSES)
+
+
 def test_a_known_link_of_three_classes():
     link = Softmax(3, covariance=CLASSES.index_covariance)
     clf = AngularCalibratedClassifier(link=link).fit(CLASSES.X, CLASSES.y)

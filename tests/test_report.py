@@ -18,7 +18,6 @@ from scipy.special import expit
 
 from angcal import report
 from angcal.metrics import expected_calibration_error, multiclass_log_loss, top_label_ece
-from angcal.penalty_path.choice import calibration_slope
 from angcal.report import examine, make_report, page, pictures, summary, verdict
 from angcal.report.comparison import (
     ANGCAL,
@@ -424,16 +423,6 @@ def test_confidence_is_told(seed, words, headline, leaning):
     assert f"{low:.0f}° to {high:.0f}°" in angle
     assert "better" in gains
     assert summary(told)["plain_model"] == leaning
-
-
-def test_slope_is_that_of_the_log_odds():
-    rng = np.random.default_rng(0)
-    scores = 3.0 * rng.normal(size=4000)
-    labels = (rng.random(4000) < expit(0.5 * scores - 0.2)).astype(float)
-    slope, error = calibration_slope(scores, labels)
-    assert abs(slope - 0.5) < 3 * error
-    assert 0.005 < error < 0.03
-    assert calibration_slope(np.ones(10), np.resize([0.0, 1.0], 10)) == (0.0, np.inf)
 
 
 def test_no_signal_is_told():

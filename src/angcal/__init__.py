@@ -13,7 +13,10 @@ from angcal.estimators import (
     AngularCalibratedClassifier,
     AngularLogisticRegressionCV,
     MEstimator,
+    Prevalence,
     ScoreCalibratedClassifier,
+    with_prevalence,
+    with_prevalence_from,
 )
 from angcal.leverages import SingularHessianError
 from angcal.links import (
@@ -87,6 +90,7 @@ __all__ = [
     "PenaltyWarning",
     "PlattScaling",
     "PoolWarning",
+    "Prevalence",
     "Probit",
     "ProbitLikelihood",
     "PseudoHuber",
@@ -101,4 +105,6 @@ __all__ = [
     "TemperatureScaling",
     "platt_limit",
     "problem_of",
+    "with_prevalence",
+    "with_prevalence_from",
 ]

@@ -43,6 +43,7 @@ TYPES = {
     "angcal.estimators.angular": "AngularCalibratedClassifier",
     "angcal.estimators.m_estimator": "MEstimator",
     "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV FoldAverage",
+    "angcal.estimators.prevalence": "Prevalence",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
     "angcal.intervals": "ChanceLaw ClassLaw KnownClassLaw TwoClassLaw",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",

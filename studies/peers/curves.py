@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
 
 from angcal import AngularLogisticRegressionCV, Logit
 from angcal._typing import Floats
@@ -24,8 +23,7 @@ from angcal.calibrate import Calibration, Options, calibrate
 from angcal.covariance import ScoreScale
 from angcal.curve import AveragedCurve, CalibratedCurve, CurvePart
 from angcal.link_posterior import BELIEF, HERMITE, Belief, link_posterior
-from angcal.metrics import log_loss
-from angcal.penalty_path.choice import calibration_slope
+from angcal.metrics import calibration_line, log_loss
 from studies.engine.experiment import Experiment, Frames, Result, Tables, Trial, grid
 from studies.engine.runner import trial_generator
 from studies.engine.tables import Columns, table_of, with_error
@@ -100,7 +98,7 @@ def run_labels(settings: Settings, trial: Trial) -> Tables:
     rows = []
     for name, predict in curves.items():
         p = np.clip(predict(scores), CLIP, 1.0 - CLIP)
-        slope, _ = calibration_slope(logit(p), split.y_test.astype(float))
+        slope = max(calibration_line(split.y_test, p).slope, 0.0)
         loss = log_loss(split.y_test, p)
         rows.append({**trial, "n": n, "variant": name, "log_loss": loss, "slope": slope})
     return {"": rows}

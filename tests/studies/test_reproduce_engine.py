@@ -84,7 +84,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def wait_for(condition, process: subprocess.Popen) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 180
     while not condition() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.002)
 
@@ -93,7 +93,7 @@ def stop(process: subprocess.Popen, number: int) -> None:
     """Signal the whole process group, as a terminal or a scheduler does."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
 
 def half_done(folder: Path, done: int = 6) -> Path:

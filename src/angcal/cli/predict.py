@@ -1,7 +1,8 @@
 """Calibrated probabilities of new rows, by a model that angcal fit has saved.
 
 The result has one column for each class, p_CLASS, and the likeliest class. Columns that the model
-does not know are ignored; those that it needs must be there under the same names.
+does not know are ignored; those that it needs must be there under the same names. Where classes
+have other shares than in training, say which, or give rows without labels that tell.
 
 With --interval every probability comes with two intervals: low_CLASS and high_CLASS, of the
 calibrated probability of rows with this score; row_low_CLASS and row_high_CLASS, of the row's own
@@ -13,6 +14,9 @@ Examples
   angcal predict model.skops new.parquet --id patient --out probabilities.parquet
   angcal predict model.skops new.csv --out - | head
   angcal predict model.skops new.csv --interval 0.9 --out probabilities.csv
+  angcal predict model.skops new.csv --prevalence 0.02
+  angcal predict model.skops new.csv --prevalence mild=0.7,severe=0.2,fatal=0.1
+  angcal predict model.skops new.csv --prevalence-from new.csv
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
 """
@@ -46,6 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONFIDENCE",
         help="add intervals of this confidence (default: 0.9)",
     )
+    shares = parser.add_mutually_exclusive_group()
+    shares.add_argument(
+        "--prevalence",
+        metavar="SHARE",
+        help="share of the second of two classes where the rows come from, or CLASS=SHARE,... for "
+        "all classes",
+    )
+    shares.add_argument(
+        "--prevalence-from",
+        type=Path,
+        metavar="TABLE",
+        help="estimate the shares of the classes from the rows of this table, without labels",
+    )
 
 
 def _confidence(text: str) -> float:
@@ -75,31 +92,97 @@ def execute(options: argparse.Namespace) -> None:
             raise TableError(
                 f"{options.data} has no column called {options.id!r} for --id; name one it has."
             )
-        rows = _rows_for(model, known, frame, options)
+        rows = _rows_for(model, known, frame, options.data, options.id)
+        model = _at_prevalence(model, known, options)
         begin(f"predicting {len(rows)} rows")
         table = _probabilities(model, rows, frame, options)
     _write(table, options.out)
 
 
-def _rows_for(model: Any, known: dict[str, Any], frame: Any, options: argparse.Namespace) -> Any:
+def _at_prevalence(model: Any, known: dict[str, Any], options: argparse.Namespace) -> Any:
+    """The model itself, or a copy for other shares of the classes, which are told."""
+    from angcal.estimators import with_prevalence, with_prevalence_from
+    from angcal.tables import TableError, read_table
+
+    names = [str(label) for label in model.classes_]
+    try:
+        if options.prevalence is not None:
+            model = with_prevalence(model, _given_shares(options.prevalence, names))
+        elif options.prevalence_from is not None:
+            frame = read_table(options.prevalence_from, least_rows=1)
+            rows = _rows_for(model, known, frame, options.prevalence_from, options.id, quiet=True)
+            model = with_prevalence_from(model, rows)
+        else:
+            return model
+    except ValueError as error:
+        option = "--prevalence" if options.prevalence_from is None else "--prevalence-from"
+        raise TableError(f"{option}: {error}") from error
+    _tell_shares(model.steps[-1][1] if hasattr(model, "steps") else model, names)
+    return model
+
+
+def _given_shares(text: str, names: list[str]) -> Any:
+    """A number, or shares in the order of the classes."""
+    parts = [part.rpartition("=") for part in text.split(",")]
+    try:
+        shares = {name.strip(): float(share) for name, _, share in parts}
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a number nor CLASS=SHARE,...") from None
+    if list(shares) == [""]:
+        return shares[""]
+    unknown, missing = sorted(set(shares) - set(names)), sorted(set(names) - set(shares))
+    if unknown or missing:
+        raise ValueError(
+            f"give one share for each of the classes {names}; unknown: {unknown}, "
+            f"missing: {missing}."
+        )
+    return [shares[name] for name in names]
+
+
+def _tell_shares(classifier: Any, names: list[str]) -> None:
+    """One line on standard error: which class has which share, and how that is known."""
+    found = classifier.prevalence_
+    listed = list(zip(names, found.trained, found.shares, strict=True))
+    shown = listed[1:] if len(listed) == 2 else listed[:6]
+    told = ", ".join(f"{name} {share:.3g} ({trained:.3g})" for name, trained, share in shown)
+    more = ", ..." if len(shown) < len(listed) - (len(listed) == 2) else ""
+    line = f"note: shares of classes (in training): {told}{more}"
+    if found.source == "estimated":
+        error = found.standard_error[1] if len(listed) == 2 else found.standard_error.max()
+        most = "" if len(listed) == 2 else "at most "
+        line += (
+            f"; from {found.n_rows} rows, standard error {most}{error:.2g}, "
+            f"p = {found.p_value:.2g} for no shift"
+        )
+    terminal.tell(line)
+
+
+def _rows_for(
+    model: Any,
+    known: dict[str, Any],
+    frame: Any,
+    path: Path,
+    identifier: str | None,
+    quiet: bool = False,
+) -> Any:
     """The rows as the model wants them; extra columns are named and left out."""
     from angcal.tables import TableError, aligned
     from angcal.tables.errors import listed
 
     names = known.get("columns") or list(getattr(model, "feature_names_in_", []))
-    others = frame if options.id is None else frame.drop(columns=options.id)
+    others = frame if identifier is None else frame.drop(columns=identifier, errors="ignore")
     if not names:
         wanted = getattr(model, "n_features_in_", others.shape[1])
         if others.shape[1] != wanted:
             raise TableError(
-                f"{options.data} has {others.shape[1]} columns, but the model, which knows no "
+                f"{path} has {others.shape[1]} columns, but the model, which knows no "
                 f"names, wants {wanted}; give just those, in their order."
             )
         return others.to_numpy()
-    rows = aligned(frame, [str(name) for name in names], str(options.data))
+    rows = aligned(frame, [str(name) for name in names], str(path))
     known_names = set(names)
     extra = [name for name in others.columns if name not in known_names]
-    if extra:
+    if extra and not quiet:
         plural = "s" if len(extra) > 1 else ""
         terminal.tell(
             f"note: ignored {len(extra)} column{plural} not used by the model: {listed(extra)}"

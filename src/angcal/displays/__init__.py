@@ -7,6 +7,7 @@ attributes that end in an underscore. Matplotlib is imported only when something
 from angcal.displays.angle import AngleDisplay, AngleMatrixDisplay
 from angcal.displays.comparison import ComparisonDisplay
 from angcal.displays.curves import PenaltyPathDisplay, SmoothedLinkDisplay
+from angcal.displays.decisions import DecisionCurveDisplay
 from angcal.displays.reliability import ClasswiseReliabilityDisplay, ReliabilityDisplay
 from angcal.displays.style import STYLES
 
@@ -16,6 +17,7 @@ __all__ = [
     "AngleMatrixDisplay",
     "ClasswiseReliabilityDisplay",
     "ComparisonDisplay",
+    "DecisionCurveDisplay",
     "PenaltyPathDisplay",
     "ReliabilityDisplay",
     "SmoothedLinkDisplay",

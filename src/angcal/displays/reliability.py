@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
-from angcal.displays.style import FAINT, STYLES, Display, PanelDisplay, histogram_below
+from angcal.displays.style import (
+    FAINT,
+    STYLES,
+    Display,
+    PanelDisplay,
+    histogram_below,
+    probabilities_of,
+)
 from angcal.metrics import (
     ReliabilityCurve,
     Strategy,
@@ -23,12 +30,6 @@ from angcal.metrics.scores import judged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def _probabilities(estimator: Any, X: Any) -> Any:
-    if not hasattr(estimator, "predict_proba"):
-        raise TypeError(f"{type(estimator).__name__} has no predict_proba; calibrate it first.")
-    return estimator.predict_proba(X)
 
 
 @dataclass
@@ -156,7 +157,7 @@ class ReliabilityDisplay(Display):
         ReliabilityDisplay
             The display, drawn.
         """
-        P = _probabilities(estimator, X)
+        P = probabilities_of(estimator, X)
         label = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, P, classes=estimator.classes_, name=label, **options)
 
@@ -402,7 +403,7 @@ class ClasswiseReliabilityDisplay(PanelDisplay):
         ClasswiseReliabilityDisplay
             The display, drawn.
         """
-        P = _probabilities(estimator, X)
+        P = probabilities_of(estimator, X)
         return cls.from_predictions(y, P, classes=estimator.classes_, **options)
 
     def plot(

@@ -115,6 +115,13 @@ def histogram_below(
     return below
 
 
+def probabilities_of(estimator: Any, X: Any) -> Any:
+    """``predict_proba`` of rows, or what is wrong."""
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(f"{type(estimator).__name__} has no predict_proba; calibrate it first.")
+    return estimator.predict_proba(X)
+
+
 def last_step(estimator: Any) -> Any:
     """The classifier itself, or the one that a Pipeline ends in."""
     return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator

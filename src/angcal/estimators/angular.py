@@ -110,6 +110,11 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
     passes_ : int
         Products with X that a fit on a device took, or passes over rows that come in blocks; for
         these only.
+    class_counts_ : (K,) array
+        Rows of each class, by weight where there are weights.
+    prevalence_ : Prevalence
+        Of a copy by :meth:`with_prevalence` or :meth:`with_prevalence_from` only: the shares of the
+        classes that it predicts for.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also

@@ -131,6 +131,11 @@ class AngularLogisticRegressionCV(AngularBase):
         are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
     passes_ : int
         Passes over rows that come in blocks; for these only.
+    class_counts_ : (K,) array
+        Rows of each class, by weight where there are weights.
+    prevalence_ : Prevalence
+        Of a copy by :meth:`with_prevalence` or :meth:`with_prevalence_from` only: the shares of the
+        classes that it predicts for.
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
 
     See Also

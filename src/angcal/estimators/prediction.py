@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,6 +18,7 @@ from angcal.arrays import namespace_of, on_host, placed_like, product
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
 from angcal.estimators.lazy import lazy_on_dask
+from angcal.estimators.prevalence import Prevalence, estimated_prevalence, given_prevalence
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
 from angcal.multiclass.on_device import predict_on_device
@@ -52,11 +53,14 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
     ``curve_`` maps scores to probabilities: one score of each row to P(y = classes_[1]), or (n, K)
     scores to (n, K) probabilities. A base model in ``estimator_`` that is a pipeline transforms
-    the rows first.
+    the rows first. A copy by `with_prevalence` has ``prevalence_``, and is for other shares of the
+    classes than those of the training labels, which ``curve_`` itself is for.
     """
 
     estimator_: Any
     curve_: Any
+    class_counts_: Floats
+    prevalence_: Prevalence
     coef_: Any
     intercept_: Any
     classes_: np.ndarray
@@ -123,7 +127,58 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             a Dask array, not yet computed, where X is a Dask array or dataframe.
         """
         check_is_fitted(self, "curve_")
-        return self._on_device(X) if on_device(X) else self._probabilities(X)
+        p = self._on_device(X) if on_device(X) else self._probabilities(X)
+        return self.prevalence_.apply(p) if hasattr(self, "prevalence_") else p
+
+    def with_prevalence(self, prevalence: Any) -> Self:
+        """A copy for known shares of the classes, p'_k ∝ p_k·π'_k/π_k with π those of training.
+
+        It holds where rows of a class look as in training, and only their shares have moved.
+
+        Parameters
+        ----------
+        prevalence : float, array-like of shape (K,) or mapping
+            Share of ``classes_[1]`` for two classes; one share for each class, in the order of
+            ``classes_``; or a mapping from class to share.
+
+        Returns
+        -------
+        fitted classifier
+            With ``prevalence_``; this one stays as it is.
+        """
+        check_is_fitted(self, "curve_")
+        return self._copy_for(given_prevalence(prevalence, self.classes_, self.class_counts_))
+
+    def with_prevalence_from(self, X_target: Any) -> Self:
+        """A copy for the shares of the classes that rows without labels are likeliest to have.
+
+        They maximize Σ_i log Σ_k π'_k p_k(x_i)/π_k, found by EM [1]_.
+
+        Parameters
+        ----------
+        X_target : (n, d) array, sparse matrix, dataframe or tensor
+            Rows of the kind that are to be predicted, at least ten.
+
+        Returns
+        -------
+        fitted classifier
+            With ``prevalence_``: the shares, their standard errors, and the p-value of a test of
+            whether they are those of training. This one stays as it is.
+
+        References
+        ----------
+        .. [1] Saerens, Latinne, Decaestecker (2002), Adjusting the outputs of a classifier to new a
+           priori probabilities, Neural Computation 14.
+        """
+        as_trained = copy(self)
+        as_trained.__dict__.pop("prevalence_", None)
+        p = on_host(as_trained.predict_proba(X_target))
+        return self._copy_for(estimated_prevalence(p, self.class_counts_))
+
+    def _copy_for(self, prevalence: Prevalence) -> Self:
+        other = copy(self)
+        other.prevalence_ = prevalence
+        return other
 
     @lazy_on_dask
     def predict_log_proba(self, X: Any) -> Floats:

@@ -54,6 +54,11 @@ class ScoreCalibratedClassifier(AroundModel):
     curve_ : the fitted calibrator
     observables_ : Observables or list of Observables
         With ``scores="loo"``; one-vs-rest heads have one for each class.
+    class_counts_ : (K,) array
+        Rows of each class that the calibrator was fitted on, by weight where there are weights.
+    prevalence_ : Prevalence
+        Of a copy by :meth:`with_prevalence` or :meth:`with_prevalence_from` only: the shares of the
+        classes that it predicts for.
 
     See Also
     --------
@@ -139,6 +144,8 @@ class ScoreCalibratedClassifier(AroundModel):
         codes = training.codes if scores.ndim == 1 else training.codes.astype(np.intp)
         weights = training.weights if training.weighted else None
         self.curve_ = calibrator.fit(scores, codes, weights)
+        # Of a holdout those rows alone, as the map has seen no others.
+        self.class_counts_ = training.class_counts
         return self
 
     def _check_options(self) -> None:

@@ -67,6 +67,13 @@ class Training:
         return self.classes[self.codes.astype(int)]
 
     @property
+    def class_counts(self) -> Floats:
+        """(K,) rows of each class; with weights their sums, scaled to (Σω)²/Σω² in all."""
+        codes, w = self.codes.astype(np.intp), self.weights
+        sums = np.bincount(codes, w, self.n_classes).astype(np.float64)
+        return sums * float(w.sum() / np.sum(w**2))
+
+    @property
     def on_device(self) -> bool:
         """Whether X is a tensor that stays where it is."""
         return on_device(self.X)
@@ -164,6 +171,7 @@ def validated(
 def _begun(estimator: Any, training: Training) -> Training:
     """Training with enough rows; the estimator has its classes and nothing of an earlier fit."""
     codes, estimator.classes_ = training.codes, training.classes
+    estimator.class_counts_ = training.class_counts
     if codes.min() == codes.max():
         only = training.classes[int(codes[0])]
         raise ValueError(f"y has one class only ({only!r}); a classifier needs rows of two.")
@@ -172,7 +180,8 @@ def _begun(estimator: Any, training: Training) -> Training:
             f"X has {len(codes)} rows with positive weight; at least {SMALLEST_SAMPLE} "
             "samples are needed to estimate an angle."
         )
-    for name in ("passes_", "observables_", "distance_to_optimum_", "scale_", "calibration_"):
+    left = ("passes_", "observables_", "distance_to_optimum_", "scale_", "calibration_")
+    for name in (*left, "prevalence_"):
         vars(estimator).pop(name, None)
     return training
 

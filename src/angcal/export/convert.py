@@ -230,6 +230,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     p = write_model(nodes, rows, model)
     if len(model.classes_) == 2:
         p = nodes.add("Concat", nodes.add("Sub", nodes.constant(1.0), p), p, axis=1)
+    if hasattr(model, "prevalence_"):
+        p = nodes.times(p, model.prevalence_.factors)
+        p = nodes.add("Div", p, nodes.into(p, np.ones((len(model.classes_), 1))))
     label, probabilities = operator.outputs
     # Of equal ones the first, as predict does.
     index = nodes.add("ArgMax", p, axis=1, keepdims=0)

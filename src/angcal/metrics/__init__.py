@@ -1,4 +1,4 @@
-"""How well predicted probabilities agree with labels: calibration errors, scores, curves.
+"""How well predicted probabilities agree with labels: errors, scores, curves, tests, decisions.
 
 For two classes, labels ``y`` are 0 or 1 and predictions ``p`` estimate P(y = 1). For any number of
 classes, predictions are an (n, K) matrix whose rows sum to one, and labels are the codes 0, …, K−1
@@ -21,11 +21,24 @@ from angcal.metrics.calibration import (
     reliability_curve,
     top_label_ece,
 )
+from angcal.metrics.decisions import (
+    DecisionCurve,
+    cost_optimal_threshold,
+    decision_curve,
+    mean_cost,
+)
+from angcal.metrics.hypotheses import (
+    CalibrationTest,
+    hosmer_lemeshow_test,
+    kernel_calibration_test,
+    spiegelhalter_test,
+)
 from angcal.metrics.kernel import (
     calibration_error_at,
     smooth_ece,
     squared_kernel_calibration_error,
 )
+from angcal.metrics.line import CalibrationLine, calibration_line
 from angcal.metrics.scores import (
     BREGMAN_GENERATORS,
     ProbabilityDivergence,
@@ -52,6 +65,9 @@ from angcal.metrics.validation import (
 
 __all__ = [
     "BREGMAN_GENERATORS",
+    "CalibrationLine",
+    "CalibrationTest",
+    "DecisionCurve",
     "ProbabilityDivergence",
     "ReliabilityCurve",
     "ScoreDecomposition",
@@ -68,18 +84,25 @@ __all__ = [
     "brier_decomposition",
     "brier_score",
     "calibration_error_at",
+    "calibration_line",
     "classwise_ece",
     "classwise_reliability",
+    "cost_optimal_threshold",
+    "decision_curve",
     "expected_calibration_error",
     "full_ece",
+    "hosmer_lemeshow_test",
     "interior_edges",
+    "kernel_calibration_test",
     "log_loss",
     "mean_bregman_divergence",
+    "mean_cost",
     "multiclass_brier_score",
     "multiclass_log_loss",
     "reliability_curve",
     "require_length",
     "smooth_ece",
+    "spiegelhalter_test",
     "squared_kernel_calibration_error",
     "top_label_ece",
     "true_probability_divergence",

@@ -183,6 +183,7 @@ def squared_kernel_calibration_error(
 
     See Also
     --------
+    kernel_calibration_test : Whether it is more than noise.
     full_ece : The same question with bins, in units of probability.
 
     References
@@ -195,14 +196,38 @@ def squared_kernel_calibration_error(
     0.5
     """
     codes, P, weight = class_samples(y_true, y_prob, classes, sample_weight)
+    checked_pairs(weight, bandwidth)
+    residuals = indicators(codes, P.shape[1]) - P
+    return float(kernel_pair_means(P, residuals[:, :, None], weight, bandwidth)[0])
+
+
+def checked_pairs(weight: Floats, bandwidth: float) -> None:
+    """Raise unless there are two rows to compare and a distance to do it over."""
     _positive(bandwidth)
     if np.count_nonzero(weight) < 2:
         raise ValueError("y_prob has fewer than two rows of positive weight; pass at least two.")
+
+
+def kernel_pair_means(P: Floats, residuals: Floats, weight: Floats, bandwidth: float) -> Floats:
+    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth).
+
+    Parameters
+    ----------
+    P : (n, K) array
+        Predictions.
+    residuals : (n, K, B) array
+        r of B sets of labels.
+    weight : (n,) array
+        Of the rows.
+    bandwidth : float
+        The distance over which rows count as alike.
+    """
     weight = weight / weight.sum()
-    residual = weight[:, None] * (indicators(codes, P.shape[1]) - P)
-    total = 0.0
+    flat = (weight[:, None, None] * residuals).reshape(len(P), -1)
+    total = -np.sum(flat**2, axis=0)
     for rows in gen_batches(len(P), max(1, _ENTRIES_PER_BLOCK // len(P))):
         # The city-block distance is twice the total variation.
         kernel = np.exp(-cdist(P[rows], P, "cityblock") / (2.0 * bandwidth))
-        total += float(np.sum(residual[rows] * (kernel @ residual)))
-    return (total - float(np.sum(residual**2))) / (1.0 - float(weight @ weight))
+        total += np.sum(flat[rows] * (kernel @ flat), axis=0)
+    sums = total.reshape(residuals.shape[1:]).sum(axis=0)
+    return np.asarray(sums / (1.0 - float(weight @ weight)))

@@ -298,25 +298,6 @@ def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
     return int(np.argmin(with_doubt(losses, errors, is_sparse=is_sparse)))
 
 
-def calibration_slope(scores: Floats, labels: Floats) -> tuple[float, float]:
-    """a ≥ 0 of the likeliest P(y = 1) = σ(a·score + b), and its standard error.
-
-    Parameters
-    ----------
-    scores : (n,) array
-        Of rows that the model has not seen; leave-one-out ones will do.
-    labels : (n,) array of 0.0 and 1.0
-    """
-    if np.ptp(scores) == 0:
-        return 0.0, float("inf")
-    slopes, offsets = fit_curves(scores[:, None], labels, np.ones_like(scores))
-    p = expit(slopes[0] * scores + offsets[0])
-    weights = p * (1.0 - p)
-    center = np.average(scores, weights=weights)
-    information = float(weights @ (scores - center) ** 2)
-    return float(slopes[0]), 1.0 / np.sqrt(information) if information > 0 else float("inf")
-
-
 def confidence_word(slope: float, error: float) -> str:
     """Whether a model with this slope believes itself too much, too little or about right.
 

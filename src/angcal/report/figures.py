@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
-from angcal.metrics import expected_calibration_error
+from angcal.metrics import calibration_line, expected_calibration_error
 from angcal.metrics.scores import PROBABILITY_FLOOR, judged, mean_and_error, row_losses
-from angcal.penalty_path.choice import CLEAR, calibration_slope
+from angcal.penalty_path.choice import CLEAR
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
         Classes of the training rows as 0, …, K − 1, in the order of ``classes_``.
     """
     plain = model.plain_loo_proba_
-    logits = np.log(np.maximum(plain, PROBABILITY_FLOOR))
     if len(model.classes_) == 2:
-        slope, error = calibration_slope(logits[:, 1] - logits[:, 0], codes.astype(np.float64))
+        line = calibration_line(codes, plain[:, 1])
+        slope, error = max(line.slope, 0.0), line.slope_error
     else:
-        slope, error = softmax_slope(logits, codes)
+        slope, error = softmax_slope(np.log(np.maximum(plain, PROBABILITY_FLOOR)), codes)
     together = model.observables_.groups
     groups = None if together is None else together.codes
     return LeaveOneOut(codes, plain, model.loo_proba_, slope, error, groups)

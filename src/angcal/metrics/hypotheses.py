@@ -1,0 +1,250 @@
+"""Tests of P(y | p) = p: a statistic, and how often chance alone makes it as large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2, norm
+from sklearn.utils import check_random_state, gen_batches
+
+from angcal._typing import Floats
+from angcal.metrics.calibration import bin_index, interior_edges
+from angcal.metrics.kernel import checked_pairs, kernel_pair_means
+from angcal.metrics.scores import both_classes
+from angcal.metrics.validation import Classes, Codes, class_samples, indicators, samples
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """A statistic and the probability that calibrated predictions have one as extreme.
+
+    Attributes
+    ----------
+    statistic, p_value : float
+        Both numbers.
+    degrees_of_freedom : int or None
+        Of the χ² that the statistic is compared with, where there is one.
+
+    See Also
+    --------
+    spiegelhalter_test, hosmer_lemeshow_test, kernel_calibration_test : Compute it.
+
+    Examples
+    --------
+    >>> CalibrationTest(0.3, 0.76)
+    CalibrationTest(statistic=0.3, p_value=0.76, degrees_of_freedom=None)
+    """
+
+    statistic: float
+    p_value: float
+    degrees_of_freedom: int | None = None
+
+
+def _of_any_classes(
+    y_true: ArrayLike, y_prob: ArrayLike, classes: Classes, sample_weight: ArrayLike | None
+) -> tuple[Codes, Floats, Floats]:
+    """Codes, (n, K) probabilities and weights; one column is that of the second of two classes."""
+    if np.ndim(y_prob) == 2:
+        return class_samples(y_true, y_prob, classes, sample_weight)
+    y, p, weight = samples(y_true, y_prob, sample_weight)
+    return y.astype(np.intp), both_classes(p), weight
+
+
+def spiegelhalter_test(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    classes: Classes = None,
+    sample_weight: ArrayLike | None = None,
+) -> CalibrationTest:
+    """z = Σ(y − p)(1 − 2p)/√(Σ(1 − 2p)² p(1 − p)): is the Brier score what p says it is?
+
+    Normal with variance 1 where labels are drawn by p, whatever the predictions. Above 0 the score
+    is worse than promised, as that of too extreme probabilities; below 0 it is better. For K
+    classes z = Σ(q − p_y)/√(Σ Σ_k p_k(p_k − q)²) with q = Σ_k p_k², the same for K = 2. Errors that
+    leave the expected score where it is do not show.
+
+    Parameters
+    ----------
+    y_true, y_prob : array-like
+        Labels 0/1 and predicted P(y = 1) of shape (n,), or labels and (n, K) probabilities; of
+        rows that had no part in the predictions.
+    classes, sample_weight : array-like, optional
+        The labels in the order of the columns, by default 0, …, K−1; and the weights.
+
+    Returns
+    -------
+    CalibrationTest
+        z and its two-sided p-value. Where every p_k is 0 or all are equal the labels can not
+        contradict: z = 0, or ±∞ if one that was ruled out occurs.
+
+    See Also
+    --------
+    hosmer_lemeshow_test, kernel_calibration_test : Tests that see other errors.
+    brier_score : The score itself.
+
+    References
+    ----------
+    Spiegelhalter (1986), Probabilistic prediction in patient management and clinical trials,
+    Statistics in Medicine 5.
+
+    Examples
+    --------
+    >>> found = spiegelhalter_test([0, 0, 1, 1], [0.2, 0.2, 0.8, 0.8])
+    >>> round(found.statistic, 6), round(found.p_value, 6)
+    (-1.0, 0.317311)
+    """
+    codes, P, weight = _of_any_classes(y_true, y_prob, classes, sample_weight)
+    q = np.sum(P**2, axis=1)
+    excess = float(weight @ (q - P[np.arange(codes.size), codes]))
+    variance = float(weight**2 @ np.sum(P * (P - q[:, None]) ** 2, axis=1))
+    certain = 1e-24 * float(weight @ weight)
+    if variance > certain:
+        z = excess / np.sqrt(variance)
+    else:
+        z = 0.0 if excess**2 <= certain else np.copysign(np.inf, excess)
+    return CalibrationTest(float(z), float(2.0 * norm.sf(abs(z))))
+
+
+def hosmer_lemeshow_test(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    n_bins: int = 10,
+    fitted: bool = False,
+    sample_weight: ArrayLike | None = None,
+) -> CalibrationTest:
+    """H = Σ_b (Σ_{i∈b}(y_i − p_i))²/Σ_{i∈b} p_i(1 − p_i) over g bins of equally many rows.
+
+    χ² with g degrees of freedom on rows that had no part in the predictions, as each bin's
+    variance is then known. With ``fitted=True``, for a curve with slope and offset that was fitted
+    on these very rows, g − 2 [1]_: the fit has used up two. The g − 2 that most programs use on new
+    rows as well rejects calibrated predictions too often.
+
+    Parameters
+    ----------
+    y_true, y_prob : array-like of shape (n,)
+        Labels 0/1 and predicted P(y = 1).
+    n_bins : int, default=10
+        g, bins of equal weight. Equal predictions share a bin, so that there may be fewer.
+    fitted : bool, default=False
+        Whether the curve from scores to probabilities was fitted on these rows. Leave-one-out
+        probabilities (``loo_proba_``) count as those of new rows.
+    sample_weight : array-like of shape (n,), optional
+        Weights w; sums over a bin are then those of w(y − p) and w²p(1 − p).
+
+    Returns
+    -------
+    CalibrationTest
+        H, the p-value and the degrees of freedom.
+
+    See Also
+    --------
+    kernel_calibration_test : Without bins, for any number of classes.
+    reliability_curve : The bins themselves.
+
+    Notes
+    -----
+    The approximation by χ² needs some expected labels of both kinds in each bin; with
+    prevalence 0.01 take at least 5000 rows for ten bins, or fewer bins.
+
+    References
+    ----------
+    .. [1] Hosmer, Lemeshow (1980), Goodness of fit tests for the multiple logistic regression
+       model, Communications in Statistics 9.
+
+    Examples
+    --------
+    >>> found = hosmer_lemeshow_test([0, 1, 1, 1], [0.2, 0.2, 0.5, 0.5], n_bins=2)
+    >>> round(found.statistic, 6), found.degrees_of_freedom
+    (3.125, 2)
+    """
+    y, p, weight = samples(y_true, y_prob, sample_weight)
+    index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
+    excess = np.bincount(index, weights=weight * (y - p))
+    variance = np.bincount(index, weights=weight**2 * p * (1.0 - p))
+    filled = np.bincount(index, weights=weight) > 0
+    excess, variance = excess[filled], variance[filled]
+    degrees = len(excess) - (2 if fitted else 0)
+    if degrees < 1:
+        raise ValueError(
+            f"n_bins={n_bins} gives {len(excess)} bins of these predictions, which leaves "
+            f"{degrees} degrees of freedom; ask for more bins, or use spiegelhalter_test."
+        )
+    with np.errstate(divide="ignore"):
+        # A bin of zeros and ones is right, or infinitely wrong.
+        squares = np.divide(excess**2, variance, out=np.zeros(len(excess)), where=excess != 0.0)
+    H = float(squares.sum())
+    return CalibrationTest(H, float(chi2.sf(H, degrees)), degrees)
+
+
+def kernel_calibration_test(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    bandwidth: float = 0.2,
+    n_resamples: int = 499,
+    classes: Classes = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: Any = None,
+) -> CalibrationTest:
+    """P(T* ≥ T): T is `squared_kernel_calibration_error`, T* that of labels drawn by p.
+
+    It is consistent against every error, of any number of classes and without bins. With B
+    resamples the p-value is (1 + #{T* ≥ T})/(B + 1), which is exact for every n and B: calibrated
+    predictions on new rows are rejected at the level α just as often, where α(B + 1) is whole. The
+    cost is n² K B.
+
+    Parameters
+    ----------
+    y_true, y_prob : array-like
+        Labels 0/1 and predicted P(y = 1) of shape (n,), or labels and (n, K) probabilities; of
+        rows that had no part in the predictions.
+    bandwidth : float, default=0.2
+        The distance in total variation over which rows count as alike.
+    n_resamples : int, default=499
+        B.
+    classes, sample_weight : array-like, optional
+        The labels in the order of the columns, by default 0, …, K−1; and the weights.
+    random_state : int, RandomState or None, default=None
+        Draws the labels.
+
+    Returns
+    -------
+    CalibrationTest
+        T and its p-value.
+
+    See Also
+    --------
+    squared_kernel_calibration_error : The statistic.
+    spiegelhalter_test : One number of each row, no resampling.
+
+    References
+    ----------
+    Widmann, Lindsten, Zachariah (2019), Calibration tests in multi-class classification, NeurIPS.
+
+    Examples
+    --------
+    >>> kernel_calibration_test([0] * 30, [0.5] * 30, random_state=0).p_value
+    0.002
+    """
+    codes, P, weight = _of_any_classes(y_true, y_prob, classes, sample_weight)
+    checked_pairs(weight, bandwidth)
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples={n_resamples!r} must be at least 1.")
+    rng, (n, K) = check_random_state(random_state), P.shape
+    observed = indicators(codes, K)[:, :, None] - P[:, :, None]
+    statistic = float(kernel_pair_means(P, observed, weight, bandwidth)[0])
+    bounds, reached = np.cumsum(P, axis=1)[:, :-1, None], 0
+    for batch in gen_batches(n_resamples, max(1, min(n_resamples, 2**24 // (n * K)))):
+        drawn = np.sum(rng.random_sample((n, 1, batch.stop - batch.start)) > bounds, axis=1)
+        residuals = (drawn[:, None, :] == np.arange(K)[:, None]) - P[:, :, None]
+        # Rounding makes equal labels differ in the last digit.
+        slack = 1e-12 * abs(statistic)
+        reached += int(
+            np.sum(kernel_pair_means(P, residuals, weight, bandwidth) >= statistic - slack)
+        )
+    return CalibrationTest(statistic, (1.0 + reached) / (1.0 + n_resamples))

@@ -1,0 +1,198 @@
+"""Calibration slope and intercept: the straight line that log-odds would have to be moved by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from scipy.stats import chi2, norm
+
+from angcal._typing import Floats
+from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.metrics.validation import samples
+
+
+@dataclass(frozen=True)
+class CalibrationLine:
+    """logit P(y = 1) = intercept + slope·logit p, the likeliest line; (0, 1) if calibrated.
+
+    Attributes
+    ----------
+    slope, slope_error : float
+        Below 1 probabilities are too extreme, above 1 too modest; and its standard error.
+    intercept, intercept_error : float
+        Of the same line.
+    in_the_large, in_the_large_error : float
+        The intercept at slope 1: above 0 probabilities are too low on the whole.
+    p_value : float
+        Of the likelihood-ratio test of intercept 0 and slope 1 (Cox), for new rows.
+    confidence : float
+        Level of the intervals.
+
+    See Also
+    --------
+    calibration_line : Computes it.
+
+    Examples
+    --------
+    >>> line = CalibrationLine(0.5, 0.1, 0.0, 0.1, 0.0, 0.1, 0.001, 0.95)
+    >>> [round(end, 3) for end in line.slope_interval]
+    [0.304, 0.696]
+    """
+
+    slope: float
+    slope_error: float
+    intercept: float
+    intercept_error: float
+    in_the_large: float
+    in_the_large_error: float
+    p_value: float
+    confidence: float = 0.95
+
+    @property
+    def slope_interval(self) -> tuple[float, float]:
+        """Ends of the slope's interval."""
+        return self._around(self.slope, self.slope_error)
+
+    @property
+    def intercept_interval(self) -> tuple[float, float]:
+        """Ends of the intercept's interval."""
+        return self._around(self.intercept, self.intercept_error)
+
+    @property
+    def in_the_large_interval(self) -> tuple[float, float]:
+        """Ends of the interval of the intercept at slope 1."""
+        return self._around(self.in_the_large, self.in_the_large_error)
+
+    def _around(self, center: float, error: float) -> tuple[float, float]:
+        reach = float(norm.ppf(0.5 + 0.5 * self.confidence)) * error
+        return center - reach, center + reach
+
+
+def calibration_line(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+) -> CalibrationLine:
+    """Maximum likelihood of logit P(y = 1) = intercept + slope·logit p, with intervals.
+
+    Parameters
+    ----------
+    y_true, y_prob : array-like of shape (n,)
+        Labels 0/1 and predicted P(y = 1), of rows that had no part in the predictions. The
+        leave-one-out ones of the training rows will do: ``clf.loo_proba_[:, 1]``, or
+        ``clf.plain_loo_proba_[:, 1]`` for the model before calibration. The predictions of a
+        logistic regression without penalty for its own training rows have slope 1 whatever they
+        are worth.
+    confidence : float, default=0.95
+        Level of the intervals.
+    sample_weight : array-like of shape (n,), optional
+        Weights; as many rows count as (Σw)²/Σw².
+
+    Returns
+    -------
+    CalibrationLine
+        Slope, intercept, intercept at slope 1, their intervals, and a test of all being right.
+
+    See Also
+    --------
+    reliability_curve : The whole curve in place of a line.
+    spiegelhalter_test : A test without a fit.
+
+    Notes
+    -----
+    Where log-odds separate the labels the likelihood has no maximum; then labels are replaced by
+    Platt's targets (N + 1)/(N + 2) and 1/(N + 2). Where all predictions are equal the slope is 0
+    with an infinite error.
+
+    References
+    ----------
+    Cox (1958), Two further applications of a model for binary regression, Biometrika 45. Miller,
+    Hui, Tierney (1991), Validation techniques for logistic regression models, Statistics in
+    Medicine 10.
+
+    Examples
+    --------
+    >>> line = calibration_line([0, 1, 0, 1, 1, 0], [0.1, 0.4, 0.3, 0.9, 0.6, 0.5])
+    >>> round(line.slope, 2), round(line.intercept, 2)
+    (2.4, 0.5)
+    """
+    y, p, weight = samples(y_true, y_prob, sample_weight)
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence={confidence!r} must lie between 0 and 1.")
+    scores = logit(np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
+    weight = weight * (weight.sum() / np.sum(weight**2))
+    target = _attainable(y, scores, weight)
+    slope, intercept, slope_error, intercept_error = _fitted(scores, target, weight)
+    large = _at_slope_one(scores, target, weight)
+    moved = expit(scores + large)
+    large_error = 1.0 / np.sqrt(max(float(weight @ (moved * (1.0 - moved))), 1e-300))
+    gain = _loss(scores, target, weight) - _loss(slope * scores + intercept, target, weight)
+    return CalibrationLine(
+        slope,
+        slope_error,
+        intercept,
+        intercept_error,
+        large,
+        float(large_error),
+        float(chi2.sf(max(2.0 * gain, 0.0), 2)),
+        confidence,
+    )
+
+
+def _attainable(y: Floats, scores: Floats, weight: Floats) -> Floats:
+    """The labels, or Platt's targets where a line fits them without end."""
+    one, zero = scores[(y == 1.0) & (weight > 0.0)], scores[(y == 0.0) & (weight > 0.0)]
+    ends = one.min(initial=np.inf), one.max(initial=-np.inf), zero.min(initial=np.inf)
+    if ends[0] < zero.max(initial=-np.inf) and ends[1] > ends[2]:
+        return y
+    if len(one) and len(zero) and np.ptp(scores[weight > 0.0]) == 0.0:
+        return y
+    positive = float(weight @ y)
+    high = (positive + 1.0) / (positive + 2.0)
+    return np.where(y == 1.0, high, 1.0 / (float(weight.sum()) - positive + 2.0))
+
+
+def _loss(scores: Floats, target: Floats, weight: Floats) -> float:
+    return float(weight @ (np.logaddexp(0.0, scores) - target * scores))
+
+
+def _fitted(scores: Floats, target: Floats, weight: Floats) -> tuple[float, float, float, float]:
+    """(slope, intercept, their standard errors) by Newton steps on standardized scores."""
+    center = np.average(scores, weights=weight)
+    unit = float(np.sqrt(np.average((scores - center) ** 2, weights=weight)))
+    share = np.average(target, weights=weight)
+    if unit <= 1e-12 * max(abs(float(center)), 1.0):
+        return 0.0, float(logit(share)), float("inf"), float("inf")
+    columns = np.column_stack([(scores - center) / unit, np.ones(len(scores))])
+    found = np.array([0.0, logit(share)])
+    value = _loss(columns @ found, target, weight)
+    for _ in range(100):
+        p = expit(columns @ found)
+        hessian = columns.T @ ((weight * p * (1.0 - p))[:, None] * columns)
+        step = np.linalg.solve(hessian, columns.T @ (weight * (target - p)))
+        for _ in range(40):
+            trial = _loss(columns @ (found + step), target, weight)
+            if trial <= value + 1e-12 * abs(value):
+                break
+            step = 0.5 * step
+        found, value = found + step, trial
+        if np.abs(step).max() < 1e-10 * max(1.0, np.abs(found).max()):
+            break
+    back = np.array([[1.0 / unit, 0.0], [-center / unit, 1.0]])
+    (slope, intercept), errors = (
+        back @ found,
+        np.sqrt(np.diag(back @ np.linalg.inv(hessian) @ back.T)),
+    )
+    return float(slope), float(intercept), float(errors[0]), float(errors[1])
+
+
+def _at_slope_one(scores: Floats, target: Floats, weight: Floats) -> float:
+    """a with Σ w(target − σ(score + a)) = 0."""
+    reach = float(np.abs(scores).max()) + 60.0
+    return float(brentq(lambda a: weight @ (target - expit(scores + a)), -reach, reach, xtol=1e-12))
