@@ -296,6 +296,49 @@ def test_a_reader_that_stops_early(model, rows, monkeypatch):
         nobody_listens.write("goes nowhere")
 
 
+def test_intervals(model, rows, tmp_path, capsys):
+    assert run("predict", model, rows, "--interval", "--out", tmp_path / "p.csv") == 0
+    told = pd.read_csv(tmp_path / "p.csv")
+    ends = ["low_yes", "high_yes", "row_low_yes", "row_high_yes"]
+    assert [name for name in told.columns if "yes" in name] == ["p_yes", *ends]
+    assert np.all((told["low_yes"] <= told["p_yes"]) & (told["p_yes"] <= told["high_yes"]))
+    pipe = load(model)
+    X = pipe[:-1].transform(new_frame())
+    for kind, names in (("curve", ends[:2]), ("row", ends[2:])):
+        np.testing.assert_allclose(told[names], pipe[-1].predict_interval(X, kind), atol=1e-12)
+    assert run("predict", model, rows, "--interval", "0.5", "--out", tmp_path / "half.csv") == 0
+    half = pd.read_csv(tmp_path / "half.csv")
+    assert np.all(half["row_high_yes"] - half["row_low_yes"] < 1.0)
+    assert np.all(half["high_yes"] <= told["high_yes"])
+
+
+def test_intervals_of_three_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = np.arange(90) % 3
+    X = rng.normal(size=(3, 20))[codes] + 3.0 * rng.normal(size=(90, 20))
+    save(AngularCalibratedClassifier().fit(X, codes), tmp_path / "m.skops")
+    np.savez(tmp_path / "new.npz", X=X[:4])
+    out = tmp_path / "p.csv"
+    arguments = (tmp_path / "m.skops", tmp_path / "new.npz", "--interval", "--out", out)
+    assert run("predict", *arguments) == 0
+    told = pd.read_csv(out)
+    for k in range(3):
+        assert np.all(told[f"low_{k}"] <= told[f"p_{k}"])
+        assert np.all(told[f"row_low_{k}"] <= told[f"row_high_{k}"])
+
+
+def test_intervals_that_cannot_be(tmp_path, model, rows, capsys):
+    from sklearn.linear_model import LogisticRegression
+
+    save(LogisticRegression().fit(NEW, np.arange(30) % 2), tmp_path / "plain.skops")
+    np.savez(tmp_path / "new.npz", X=NEW)
+    arguments = ("predict", tmp_path / "plain.skops", tmp_path / "new.npz", "--interval")
+    assert "LogisticRegression does not have" in refused(capsys, 1, *arguments)
+    with pytest.raises(SystemExit):
+        run("predict", model, rows, "--interval", "95")
+    assert "not between 0 and 1" in capsys.readouterr().err
+
+
 # -- what may be a mistake ---------------------------------------------------------------------
 
 

@@ -65,6 +65,7 @@ TYPES = {
     "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV FoldAverage",
     "angcal.estimators.prevalence": "Prevalence",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
+    "angcal.intervals": "ChanceLaw ClassLaw KnownClassLaw TwoClassLaw",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
     "angcal.links.multiclass": "AdditiveIndex InteractionIndex OneVsRest Softmax TwoLayer",
     "angcal.losses": "Exponential HuberisedHinge Logistic Multinomial ProbitLikelihood Squared "

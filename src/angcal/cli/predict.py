@@ -6,11 +6,16 @@ not have. Columns that the model does not know are ignored; those that it needs 
 the same names. Text that a spreadsheet would take for a formula gets an apostrophe in front. Where
 classes have other shares than in training, say which, or give rows without labels that tell.
 
+With --interval every probability comes with two intervals: low_CLASS and high_CLASS, of the
+calibrated probability of rows with this score; row_low_CLASS and row_high_CLASS, of the row's own
+probability. Of two classes the second has them.
+
 Examples
 --------
   angcal predict model.skops new.csv --out probabilities.csv
   angcal predict model.skops new.parquet --id patient --out probabilities.parquet
   angcal predict model.skops new.csv --out - | head
+  angcal predict model.skops new.csv --interval 0.9 --out probabilities.csv
   angcal predict model.skops new.csv --prevalence 0.02
   angcal predict model.skops new.csv --prevalence mild=0.7,severe=0.2,fatal=0.1
   angcal predict model.skops new.csv --prevalence-from new.csv
@@ -23,6 +28,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write text as it is, even if a spreadsheet would take it for a formula",
     )
+    parser.add_argument(
+        "--interval",
+        nargs="?",
+        type=_confidence,
+        const=0.9,
+        metavar="CONFIDENCE",
+        help="add intervals of this confidence (default: 0.9)",
+    )
     terminal.add_reading_arguments(parser)
     shares = parser.add_mutually_exclusive_group()
     shares.add_argument(
@@ -69,6 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help="estimate the shares of the classes from the rows of this table, without labels",
     )
+
+
+def _confidence(text: str) -> float:
+    level = float(text)
+    if not 0.0 < level < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.9 is")
+    return level
 
 
 def execute(options: argparse.Namespace) -> None:
@@ -99,7 +120,7 @@ def execute(options: argparse.Namespace) -> None:
         rows = _rows_for(model, known, frame, options.data, options.id)
         model = _at_prevalence(model, known, options)
         begin(f"predicting {len(rows)} rows")
-        table = _probabilities(model, rows, frame, options.id)
+        table = _probabilities(model, rows, frame, options)
         notes += _compared_with_training(model, rows, table)
         _move_first(table, model.classes_[0], known.get("positive"))
     _write(table, options)
@@ -249,18 +270,19 @@ def _rows_for(
     return rows
 
 
-def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) -> Any:
-    """A table with the identifier, one column per class, and the likeliest class."""
+def _probabilities(model: Any, rows: Any, frame: Any, options: argparse.Namespace) -> Any:
+    """A table with the identifier, one column per class, the likeliest class, and intervals."""
     import numpy as np
     import pandas as pd
 
     from angcal.tables import TableError
 
-    starts = range(0, len(rows), ROWS_AT_ONCE)
-    p = np.concatenate([model.predict_proba(rows[i : i + ROWS_AT_ONCE]) for i in starts])
-    classes = np.asarray(model.classes_)
+    p = _in_blocks(model.predict_proba, rows)
+    classes, identifier = np.asarray(model.classes_), options.id
     result = pd.DataFrame(p, columns=[f"p_{label}" for label in classes])
     result["predicted"] = classes[p.argmax(axis=1)]
+    if options.interval is not None:
+        result = pd.concat([result, _intervals(model, rows, options.interval)], axis=1)
     if identifier is not None:
         if identifier in result.columns:
             raise TableError(
@@ -268,6 +290,48 @@ def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) ->
             )
         result.insert(0, identifier, frame[identifier].to_numpy())
     return result
+
+
+def _in_blocks(predict: Any, rows: Any) -> Any:
+    import numpy as np
+
+    starts = range(0, len(rows), ROWS_AT_ONCE)
+    return np.concatenate([predict(rows[i : i + ROWS_AT_ONCE]) for i in starts])
+
+
+def _intervals(model: Any, rows: Any, confidence: float) -> Any:
+    """Both intervals of each class, or of the second of two."""
+    import numpy as np
+    import pandas as pd
+
+    classifier, transform = _classifier(model)
+    classes = np.asarray(model.classes_)
+    named = classes if len(classes) > 2 else classes[1:]
+    columns = {}
+    for kind, prefix in (("curve", ""), ("row", "row_")):
+        asked = partial(classifier.predict_interval, kind=kind, confidence=confidence)
+        found = _in_blocks(lambda block, asked=asked: asked(transform(block)), rows)
+        found = found.reshape(len(rows), len(named), 2)
+        for k, label in enumerate(named):
+            columns[f"{prefix}low_{label}"] = found[:, k, 0]
+            columns[f"{prefix}high_{label}"] = found[:, k, 1]
+    return pd.DataFrame(columns)
+
+
+def _classifier(model: Any) -> tuple[Any, Any]:
+    """(classifier with intervals, what its rows go through first); a Pipeline has none itself."""
+    from sklearn.pipeline import Pipeline
+
+    from angcal.tables import TableError
+
+    piped = isinstance(model, Pipeline)
+    classifier = model[-1] if piped else model
+    if not hasattr(classifier, "predict_interval"):
+        raise TableError(
+            f"--interval needs a model with intervals, which {type(classifier).__name__} does not "
+            "have; leave --interval out, or fit one with: angcal fit."
+        )
+    return classifier, model[:-1].transform if piped and len(model) > 1 else lambda rows: rows
 
 
 def _write(table: Any, options: argparse.Namespace) -> None:
