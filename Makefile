@@ -7,7 +7,7 @@ DEMO   := .venv-demo
 # Two test workers with one BLAS thread each beat one worker with two threads.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint quick study bench docs oldest clean
+.PHONY: flips sbom demo test lint quick study bench docs oldest clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,22 @@ test: lint
 quick: lint
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
+# 10,000 flips and 1,000 forgeries of each kind of model file; some minutes.
+flips: $(VENV)/.installed
+	ANGCAL_FLIPS=10000 ANGCAL_FORGERIES=1000 $(THREADS) $(BIN)/python -m pytest -s -q \
+		tests/test_model_files.py tests/test_export.py -k "flipped or forged"
+
+# What an installation consists of, in CycloneDX format: build/angcal.cdx.json.
+SBOM := .venv-sbom
+sbom:
+	$(PYTHON) -m venv $(SBOM)
+	$(SBOM)/bin/python -m pip install --quiet '.[cli,onnx]'
+	$(PYTHON) -m venv $(SBOM)/tool
+	$(SBOM)/tool/bin/python -m pip install --quiet 'cyclonedx-bom>=7,<8'
+	mkdir -p build
+	$(SBOM)/tool/bin/cyclonedx-py environment $(SBOM)/bin/python --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o build/angcal.cdx.json
+
 # Any study: make study ARGS="reproduce sign --jobs 2"
 study: $(VENV)/.installed
 	$(BIN)/python -m studies $(ARGS)
@@ -63,4 +79,4 @@ oldest:
 	$(THREADS) $(OLDEST)/bin/python -m pytest -m "not slow" $(CORE)
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(OLDEST) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) $(DEMO) $(OLDEST) $(SBOM) .mypy_cache .ruff_cache .pytest_cache build dist

@@ -25,6 +25,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "several.md": ("angles", "multiclass"),
     "real_labels.md": ("real",),
     "research.md": ("curves",),
+    "intervals.md": ("intervals",),
     "guide/groups.md": ("groups",),
     "planner.md": ("planner",),
     "guide/prevalence.md": ("prevalence",),

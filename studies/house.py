@@ -40,6 +40,7 @@ AROUND = (
     "baselines",
     "metrics",
     "export",
+    "model_files",
     "persistence",
     "demo",
 )

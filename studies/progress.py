@@ -34,7 +34,7 @@ class Bar:
 
     @property
     def total(self) -> float | None:
-        """Steps in all; pooch sets it once it knows the size of a file."""
+        """Steps in all; a download sets it once the size of the file is known."""
         return self._progress.tasks[0].total
 
     @total.setter
@@ -44,10 +44,6 @@ class Bar:
     def update(self, steps: int = 1) -> None:
         """Count steps."""
         self._progress.update(self._task, advance=steps)
-
-    def reset(self) -> None:
-        """Count from zero again."""
-        self._progress.update(self._task, completed=0)
 
     def close(self) -> None:
         """Leave the bar as it is."""

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import angcal
 from angcal.cli import main
 from angcal.cli.terminal import stages
+
+# As this process finds angcal, from any folder.
+HERE = os.environ | {"PYTHONPATH": str(Path(angcal.__file__).parents[1])}
 
 
 def test_no_command_teaches(capsys):
@@ -44,6 +50,94 @@ def test_version(capsys):
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"angcal {angcal.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--version"], f"angcal {angcal.__version__}"),
+        (["fit", "none.csv", "--target", "y"], "does not exist"),
+        (["fit", "t.csv", "--target", "z"], "no column called 'z'"),
+        (["fit", "t.csv", "--target", "y", "--pool", "none.csv"], "none.csv does not exist"),
+        (["fit", "t.docx", "--target", "y"], "unsupported file type .docx"),
+        (["fit", "ragged.csv", "--target", "y"], "3 fields on line 3"),
+        (["report", "t.csv", "--target", "y", "--out", "r.txt"], "must end in .html"),
+        (["predict", "none.skops", "t.csv"], "none.skops does not exist"),
+        (["fit", "t.csv"], "required: --target"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_refusals_load_nothing_heavy(arguments, words, tmp_path):
+    """So that each takes under 0.3 s of CPU; loading scikit-learn alone takes more than one."""
+    (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n3,0\n")
+    (tmp_path / "ragged.csv").write_text("a,y\n1,0\n2,1,5\n")
+    script = (
+        "import sys; from angcal.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'pandas', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, cwd=tmp_path,
+        env=HERE,
+    )  # fmt: skip
+    assert words in done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_all_public_names_are_found_where_they_are_asked_for():
+    for name in angcal.__all__:
+        assert getattr(angcal, name).__name__ == name
+    assert set(angcal.__all__) <= set(dir(angcal))
+    assert angcal.metrics.log_loss
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        angcal.nothing  # noqa: B018
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys, threading, time
+delay = float(sys.argv.pop(1))
+threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+from angcal.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("delay", [0.15, 0.4, 0.7, 1.0, 1.5, 2.2])
+def test_an_interrupt_at_any_moment_is_one_sentence(delay, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 300))
+    np.savez(tmp_path / "t.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    # Long enough to be met by any of them on any machine: 20 penalties, then cross-validation.
+    command = ["report", "t.npz", "--target", "y", "--repeats", "50"]
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(delay), *command],
+        capture_output=True, text=True, cwd=tmp_path, timeout=60,
+        env=HERE,
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.strip() == "interrupted; no file was left half-written"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.npz"]
+
+
+def test_an_interrupt_that_a_library_turns_into_another_error_is_one_still(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["angcal", "fit", "data.csv", "--target", "y"])
+    before = signal.getsignal(signal.SIGINT)
+
+    def failing(options):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise ImportError("half imported") from error
+
+    monkeypatch.setattr("angcal.cli.fit.execute", failing)
+    try:
+        assert main() == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = sys.__unraisablehook__
+    assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
 
 
 def test_demo_passes_its_options_on(monkeypatch):

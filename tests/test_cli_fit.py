@@ -80,10 +80,13 @@ def test_json_and_nothing_else(table, tmp_path, capsys):
     # The file does not hold what belongs to the training rows.
     again = fit_table(frame_of().drop(columns="outcome"), frame_of()["outcome"].to_numpy())
     p = again.classifier.loo_proba_[:, 1]
-    assert told["calibrated"]["ece"] == pytest.approx(expected_calibration_error(labels, p))
-    assert told["calibrated"]["log_loss"] == pytest.approx(log_loss(labels, p))
+    figures = told["leave_one_out"]
+    assert figures["calibrated"]["ece"] == pytest.approx(expected_calibration_error(labels, p))
+    assert figures["calibrated"]["log_loss"] == pytest.approx(log_loss(labels, p))
     plain = again.classifier.plain_loo_proba_[:, 1]
-    assert told["plain"]["log_loss"] == pytest.approx(log_loss(labels, plain))
+    assert figures["plain"]["log_loss"] == pytest.approx(log_loss(labels, plain))
+    gain = figures["plain"]["log_loss"] - figures["calibrated"]["log_loss"]
+    assert figures["gain"]["log_loss"] == pytest.approx(gain)
     best = np.argmin(classifier.path_.uncalibrated_log_loss)
     assert told["plain_at_its_best"] == {
         "C": classifier.path_.C[best],
@@ -92,7 +95,8 @@ def test_json_and_nothing_else(table, tmp_path, capsys):
     }
     assert told["model"] == str(out)
     assert told["dropped"] == []
-    assert sum(told["classes"].values()) == pytest.approx(1.0)
+    assert sum(told["classes"].values()) == 150
+    assert (told["columns"], told["features"]) == (60, 60)
 
 
 def test_degrees_are_those_of_the_cosine(table, capsys):
@@ -149,7 +153,7 @@ def test_no_signal_is_told(tmp_path, capsys):
     frame.to_csv(tmp_path / "data.csv", index=False)
     assert run("fit", tmp_path / "data.csv", "--target", "y", "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert set(told) >= {"plain", "calibrated", "angle", "warnings"}
+    assert set(told) >= {"leave_one_out", "angle", "warnings"}
 
 
 def test_too_few_of_a_class_for_an_angle(tmp_path, capsys):
@@ -288,8 +292,8 @@ def test_three_classes(tmp_path, capsys):
     assert "The probabilities come from" in printed
     assert run(*options, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["plain"]["log_loss"] < np.log(3)
-    assert told["calibrated"]["log_loss"] < np.log(3)
+    assert told["leave_one_out"]["plain"]["log_loss"] < np.log(3)
+    assert told["leave_one_out"]["calibrated"]["log_loss"] < np.log(3)
     assert told["angle"]["method"] == "loo"
     assert told["map"] in told["map_reason"] or told["map_reason"].startswith("the base model")
     pool = pd.DataFrame(rng.normal(size=(300, 6)), columns=list("abcdef"))

@@ -38,13 +38,12 @@ def test_fit_and_report_leave_groups_out(visits, tmp_path, capsys):
     assert grouped["groups"] == 30
     assert alone["groups"] == 0
     # Visits of a patient tell each other's labels: leaving one out alone flatters the figures.
-    assert grouped["calibrated"]["log_loss"] > alone["calibrated"]["log_loss"] + 0.02
+    of_groups, of_rows = (told["leave_one_out"]["calibrated"] for told in (grouped, alone))
+    assert of_groups["log_loss"] > of_rows["log_loss"] + 0.02
     out = tmp_path / "report.html"
     given = ("--target", "state", "--groups", "patient", "--out", out, "--repeats", "1")
     report = _numbers(capsys, "report", visits, *given)
-    assert report["leave_one_out"]["calibrated"]["log-loss"] == pytest.approx(
-        grouped["calibrated"]["log_loss"]
-    )
+    assert report["leave_one_out"] == grouped["leave_one_out"]
     assert "Each of the 30 groups of rows was left out whole" in " ".join(
         out.read_text(encoding="utf-8").split()
     )

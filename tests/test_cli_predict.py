@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 
@@ -28,7 +29,7 @@ NAMES = [f"x{j}" for j in range(20)]
 
 
 def new_frame(**more):
-    return pd.DataFrame(NEW, columns=NAMES).assign(**{"kind": ["a", "b", "new"] * 10} | more)
+    return pd.DataFrame(NEW, columns=NAMES).assign(**{"kind": ["a", "b", "a"] * 10} | more)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def test_many_classes(tmp_path, capsys):
     assert run("fit", tmp_path / "data.csv", "--target", "kind", "--out", out) == 0
     assert run("predict", out, tmp_path / "data.csv", "--out", tmp_path / "p.csv") == 0
     told = pd.read_csv(tmp_path / "p.csv")
-    assert list(told.columns) == [*(f"p_{name}" for name in names), "predicted"]
-    p = told.drop(columns="predicted").to_numpy()
+    assert list(told.columns) == [*(f"p_{name}" for name in names), "predicted", "outside_training"]
+    p = told.drop(columns=["predicted", "outside_training"]).to_numpy()
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_array_equal(told["predicted"], names[p.argmax(axis=1)])
     np.testing.assert_allclose(p, load(out).predict_proba(frame))
@@ -87,7 +88,7 @@ def test_probabilities(model, rows, tmp_path, capsys):
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "")
     result = pd.read_csv(tmp_path / "p.csv")
-    assert list(result.columns) == ["p_no", "p_yes", "predicted"]
+    assert list(result.columns) == ["p_no", "p_yes", "predicted", "outside_training"]
     p = result[["p_no", "p_yes"]].to_numpy()
     np.testing.assert_allclose(p, load(model).predict_proba(new_frame()), rtol=1e-12)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -293,6 +294,161 @@ def test_a_reader_that_stops_early(model, rows, monkeypatch):
         monkeypatch.setattr(sys, "stdout", nobody_listens)
         assert run("predict", model, rows) == 1
         nobody_listens.write("goes nowhere")
+
+
+def test_intervals(model, rows, tmp_path, capsys):
+    assert run("predict", model, rows, "--interval", "--out", tmp_path / "p.csv") == 0
+    told = pd.read_csv(tmp_path / "p.csv")
+    ends = ["low_yes", "high_yes", "row_low_yes", "row_high_yes"]
+    assert [name for name in told.columns if "yes" in name] == ["p_yes", *ends]
+    assert np.all((told["low_yes"] <= told["p_yes"]) & (told["p_yes"] <= told["high_yes"]))
+    pipe = load(model)
+    X = pipe[:-1].transform(new_frame())
+    for kind, names in (("curve", ends[:2]), ("row", ends[2:])):
+        np.testing.assert_allclose(told[names], pipe[-1].predict_interval(X, kind), atol=1e-12)
+    assert run("predict", model, rows, "--interval", "0.5", "--out", tmp_path / "half.csv") == 0
+    half = pd.read_csv(tmp_path / "half.csv")
+    assert np.all(half["row_high_yes"] - half["row_low_yes"] < 1.0)
+    assert np.all(half["high_yes"] <= told["high_yes"])
+
+
+def test_intervals_of_three_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = np.arange(90) % 3
+    X = rng.normal(size=(3, 20))[codes] + 3.0 * rng.normal(size=(90, 20))
+    save(AngularCalibratedClassifier().fit(X, codes), tmp_path / "m.skops")
+    np.savez(tmp_path / "new.npz", X=X[:4])
+    out = tmp_path / "p.csv"
+    arguments = (tmp_path / "m.skops", tmp_path / "new.npz", "--interval", "--out", out)
+    assert run("predict", *arguments) == 0
+    told = pd.read_csv(out)
+    for k in range(3):
+        assert np.all(told[f"low_{k}"] <= told[f"p_{k}"])
+        assert np.all(told[f"row_low_{k}"] <= told[f"row_high_{k}"])
+
+
+def test_intervals_that_cannot_be(tmp_path, model, rows, capsys):
+    from sklearn.linear_model import LogisticRegression
+
+    save(LogisticRegression().fit(NEW, np.arange(30) % 2), tmp_path / "plain.skops")
+    np.savez(tmp_path / "new.npz", X=NEW)
+    arguments = ("predict", tmp_path / "plain.skops", tmp_path / "new.npz", "--interval")
+    assert "LogisticRegression does not have" in refused(capsys, 1, *arguments)
+    with pytest.raises(SystemExit):
+        run("predict", model, rows, "--interval", "95")
+    assert "not between 0 and 1" in capsys.readouterr().err
+
+
+# -- what may be a mistake ---------------------------------------------------------------------
+
+
+def test_rows_unlike_all_training_rows_are_told_and_counted(model, tmp_path, capsys):
+    frame = new_frame(kind=["a", "b", "new"] * 10)
+    frame.loc[0, NAMES] *= 1000  # other units
+    frame = frame.astype({"x3": object})
+    frame.loc[1:3, "x3"] = ["> 5", "n.d.", None]
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    capsys.readouterr()
+    assert run("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv") == 0
+    told = capsys.readouterr().err
+    assert "1 of 30 rows lie far outside the training rows" in told
+    assert "check the units" in told
+    assert "10 of 30 rows have categories that no training row has, in 'kind' ('new')" in told
+    assert "text among numbers was taken as missing, in 'x3' (2 of 30: '> 5', 'n.d.')" in told
+    assert "3 cells without a number, of 30 rows, got the median of the training rows" in told
+    counts = pd.read_csv(tmp_path / "p.csv")["outside_training"]
+    numbers = pd.read_csv(tmp_path / "new.csv")[NAMES].apply(pd.to_numeric, errors="coerce")
+    out = (numbers < DATA.X.min(axis=0)) | (numbers > DATA.X.max(axis=0))
+    assert counts.tolist() == (out.sum(axis=1) + (frame["kind"] == "new")).tolist()
+    assert counts[0] >= 19
+
+
+def test_the_identifier_of_the_fit_is_carried_over(tmp_path, capsys):
+    labels = np.where(DATA.y == 1, "yes", "no")
+    frame = pd.DataFrame(DATA.X, columns=NAMES).assign(PatNr=np.arange(120) * 7, outcome=labels)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    out = tmp_path / "m.skops"
+    options = ["fit", tmp_path / "data.csv", "--target", "outcome", "--id", "PatNr", "--out", out]
+    assert run(*options) == 0
+    assert "PatNr: it identifies the rows (--id)" in capsys.readouterr().out
+    assert run("predict", out, tmp_path / "data.csv", "--out", tmp_path / "p.csv") == 0
+    assert pd.read_csv(tmp_path / "p.csv")["PatNr"].tolist() == frame["PatNr"].tolist()
+    frame.drop(columns="PatNr").to_csv(tmp_path / "other.csv", index=False)
+    assert run("predict", out, tmp_path / "other.csv", "--out", tmp_path / "p.csv") == 0
+    assert pd.read_csv(tmp_path / "p.csv").columns[0] == "p_no"
+
+
+# -- what it writes ----------------------------------------------------------------------------
+
+
+def test_formulas_are_made_harmless(model, tmp_path, capsys):
+    names = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@sum", "-5", "plain"] * 5
+    new_frame(who=names).to_csv(tmp_path / "new.csv", index=False)
+    options = ["predict", model, tmp_path / "new.csv", "--id", "who", "--out", tmp_path / "p.csv"]
+    capsys.readouterr()
+    assert run(*options) == 0
+    assert "20 cells that look like formulas" in capsys.readouterr().err
+    written = pd.read_csv(tmp_path / "p.csv")["who"].tolist()
+    assert written == [name if name in ("-5", "plain") else f"'{name}" for name in names]
+    assert run(*options, "--raw-text") == 0
+    assert pd.read_csv(tmp_path / "p.csv")["who"].tolist() == names
+
+
+def test_names_give_no_orders_to_a_terminal(model, tmp_path, capsys):
+    new_frame(who="\x1b]0;taken over\x07").to_csv(tmp_path / "new.csv", index=False)
+    capsys.readouterr()
+    assert run("predict", model, tmp_path / "new.csv", "--id", "who") == 0
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert "\N{REPLACEMENT CHARACTER}]0;taken over" in printed.out
+
+
+def test_the_input_is_overwritten_by_force_alone(model, rows, tmp_path, capsys):
+    before = rows.read_bytes()
+    (tmp_path / "link.csv").symlink_to(rows)
+    for out in (rows, tmp_path / "link.csv"):
+        assert "--force" in refused(capsys, 2, "predict", model, rows, "--out", out)
+    assert rows.read_bytes() == before
+    assert run("predict", model, rows, "--out", rows, "--force") == 0
+    assert "p_yes" in pd.read_csv(rows).columns
+
+
+def test_a_folder_that_is_made_is_told(model, rows, tmp_path, capsys):
+    capsys.readouterr()
+    assert run("predict", model, rows, "--out", tmp_path / "new" / "p.csv") == 0
+    assert f"the folder {tmp_path / 'new'} is not there and will be made" in capsys.readouterr().err
+
+
+def test_other_separators_and_encodings(model, rows, tmp_path, capsys):
+    frame = new_frame(who=["M\xfcller"] * 30)
+    path = tmp_path / "new.txt"
+    path.write_bytes(frame.to_csv(index=False, sep="|").encode("cp1252"))
+    capsys.readouterr()
+    assert run("predict", model, path, "--id", "who", "--out", tmp_path / "p.csv") == 0
+    assert "read as Windows-1252" in capsys.readouterr().err
+    assert set(pd.read_csv(tmp_path / "p.csv")["who"]) == {"M\xfcller"}
+
+
+def test_json_has_the_figures_of_the_fit(model, rows, tmp_path, capsys):
+    data = model.with_name("data.csv")
+    capsys.readouterr()
+    assert run("fit", data, "--target", "outcome", "--json") == 0
+    fitted = json.loads(capsys.readouterr().out)
+    assert run("predict", model, rows, "--out", tmp_path / "p.csv", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["leave_one_out"] == fitted["leave_one_out"]
+    assert told["rows"] == sum(told["classes"].values()) == 30
+    assert told["rows_outside_training"] == (pd.read_csv(tmp_path / "p.csv").iloc[:, -1] > 0).sum()
+    assert "--out" in refused(capsys, 2, "predict", model, rows, "--json")
+
+
+def test_the_class_that_was_asked_about_stands_first(model, rows, tmp_path, capsys):
+    out, data = tmp_path / "m.skops", model.with_name("data.csv")
+    assert run("fit", data, "--target", "outcome", "--positive", "yes", "--out", out) == 0
+    assert run("predict", out, rows, "--out", tmp_path / "p.csv") == 0
+    told, plain = pd.read_csv(tmp_path / "p.csv"), load(model).predict_proba(new_frame())
+    assert list(told.columns)[:3] == ["p_yes", "p_no", "predicted"]
+    np.testing.assert_allclose(told["p_yes"], plain[:, 1], rtol=1e-12)
 
 
 # -- other shares of the classes ---------------------------------------------------------------

@@ -21,13 +21,15 @@ pd = pytest.importorskip("pandas")
 ANGLE = AngleFound(0.5, (0.3, 0.7), 60.0, (45.6, 72.5), 0.95, "observable", "by a pool")
 VERDICT = Verdict(
     rows=400,
-    columns=30,
+    columns=32,
+    features=30,
     classes={"no": 0.6, "yes": 0.4},
     C=0.5,
     plain=Side(ece=0.2, log_loss=0.8, confidence=0.9, accuracy=0.7),
     plain_at_its_best=OwnPenalty(C=0.1, ece=0.1, log_loss=0.65),
     calibrated=Side(ece=0.05, log_loss=0.6, confidence=0.71, accuracy=0.7),
     gain_error=0.01,
+    ece_gain_error=0.02,
     angle=ANGLE,
     slope=0.4,
     slope_error=0.1,
@@ -66,7 +68,7 @@ def test_leaning_is_judged_against_chance(slope, error, leaning):
     found = {"slope": slope, "slope_error": error}
     assert replace(VERDICT, **found).leaning == leaning
     assert ("neither clearly" in words(**found)) == (leaning == "about right")
-    assert f"ought to be {slope:.2f} times" in words(**found)
+    assert f"ought to be {slope:.2f} ± {error:.2f} times" in words(**found)
 
 
 def test_a_slope_that_says_nothing_is_not_told():
@@ -77,7 +79,7 @@ def test_a_slope_that_says_nothing_is_not_told():
 
 
 def test_one_column():
-    assert "400 rows, 1 column after" in words(columns=1)
+    assert "400 rows, 1 column after" in words(features=1)
 
 
 def test_nothing_is_praised_that_was_not_bought():
@@ -89,7 +91,9 @@ def test_nothing_is_praised_that_was_not_bought():
 def test_a_gain_within_chance_is_called_so():
     text = words(gain_error=0.15)
     assert "differ by 0.200 ± 0.150, which is within chance" in text
-    assert text.startswith("Plain probabilities are about as good here")
+    assert text.startswith("The plain model looks overconfident, but calibration gains no more")
+    about_right = {"slope": 1.0, "slope_error": 0.1}
+    assert words(gain_error=0.15, **about_right).startswith("Plain probabilities are about as good")
     assert "lowered" not in text
 
 
@@ -122,6 +126,27 @@ def test_calibration_that_did_harm_is_not_praised():
 def test_a_plain_model_that_is_better_is_called_better():
     best = OwnPenalty(C=0.1, ece=0.04, log_loss=0.55)
     assert "0.050 better than the calibrated one" in words(plain_at_its_best=best)
+    within = words(plain_at_its_best=best, gain_error=0.03)
+    assert "as good as the calibrated one within chance" in within
+
+
+def test_differences_have_their_errors_and_chance_is_named():
+    text = words()
+    assert "0.200 0.050 −0.150 ± 0.020" in text
+    assert "0.800 0.600 −0.200 ± 0.010" in text
+    within = words(ece_gain_error=0.1)
+    assert "−0.150 ± 0.100, within chance" in within
+    assert "The calibration error (ECE) fell by 0.150 ± 0.100, which is within chance" in within
+    assert "took away" not in within
+
+
+def test_a_calibration_error_that_rises_is_told():
+    risen = replace(VERDICT.calibrated, ece=0.3)
+    assert words(calibrated=risen).startswith("Calibration lowers the log-loss here, but raises")
+    assert "(ECE) rose by 0.100 ± 0.020, more than chance explains" in words(calibrated=risen)
+    chance = words(calibrated=risen, ece_gain_error=0.1)
+    assert chance.startswith("Calibration pays here")
+    assert "(ECE) rose by 0.100 ± 0.100, which is within chance" in chance
 
 
 def test_no_angle():
@@ -130,7 +155,7 @@ def test_no_angle():
 
 def test_numbers_that_are_none_are_null():
     plain = replace(VERDICT.plain, ece=float("nan"))
-    assert replace(VERDICT, plain=plain).as_json()["plain"]["ece"] is None
+    assert replace(VERDICT, plain=plain).as_json()["leave_one_out"]["plain"]["ece"] is None
 
 
 # -- three and more classes --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from copy import copy
 from dataclasses import replace
 from functools import cache
@@ -36,7 +37,7 @@ from angcal.simulation import simulate, simulate_multiclass
 pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from angcal.export import ExportError, register_converters, to_onnx  # noqa: E402
+from angcal.export import ExportError, register_converters, to_onnx, verified_onnx  # noqa: E402
 from angcal.export.curves import CURVES  # noqa: E402
 
 DATA = simulate(150, 60, link=Logit(3.0, 1.0), random_state=0)
@@ -457,3 +458,42 @@ def test_an_own_calibrator_is_refused_by_name():
     model = ScoreCalibratedClassifier(method=Doubled()).fit(DATA.X, DATA.y)
     with pytest.raises(ExportError, match=r"A Doubled has no ONNX form.*CURVES"):
         to_onnx(model, 60)
+
+
+# -- checksum ----------------------------------------------------------------------------------
+
+
+@cache
+def sealed_bytes():
+    return to_onnx(AngularCalibratedClassifier().fit(DATA.X, DATA.y), DATA.X).SerializeToString()
+
+
+def test_an_onnx_file_as_it_was_written_is_verified(tmp_path):
+    import onnx
+
+    (tmp_path / "m.onnx").write_bytes(sealed_bytes())
+    assert verified_onnx(tmp_path / "m.onnx") == verified_onnx(sealed_bytes()) == sealed_bytes()
+    again = onnx.load_from_string(sealed_bytes()).SerializeToString()
+    assert verified_onnx(again) == sealed_bytes()
+    onnx.checker.check_model(onnx.load_from_string(sealed_bytes()))
+
+
+def test_a_flipped_bit_anywhere_in_an_onnx_file_is_refused():
+    """ANGCAL_FLIPS=10000 asks for more; every byte is covered, so that none is let through."""
+    whole, rng = sealed_bytes(), np.random.default_rng(0)
+    for _ in range(int(os.environ.get("ANGCAL_FLIPS", "500"))):
+        place = int(rng.integers(len(whole)))
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        for content in (damaged, whole[:place]):
+            with pytest.raises(ExportError, match="damaged"):
+                verified_onnx(bytes(content))
+
+
+def test_an_onnx_model_of_others_has_no_checksum():
+    import onnx
+
+    model = onnx.load_from_string(sealed_bytes())
+    del model.metadata_props[:]
+    with pytest.raises(ExportError, match="no checksum"):
+        verified_onnx(model.SerializeToString())

@@ -40,7 +40,7 @@ def test_importing_pulls_in_nothing_heavy(statement):
 
 def test_importing_pulls_in_no_command_line_export_or_dataset():
     loaded = modules_after("import angcal")
-    own = ("cli", "demo", "export", "displays", "persistence")
+    own = ("cli", "demo", "export", "displays", "model_files", "persistence")
     assert not loaded & {"studies", *(f"angcal.{name}" for name in own)}
 
 

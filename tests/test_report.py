@@ -422,7 +422,7 @@ def test_confidence_is_told(seed, words, headline, leaning):
     low, high = told.verdict.angle.degrees_interval
     assert f"{low:.0f}° to {high:.0f}°" in angle
     assert "better" in gains
-    assert summary(told)["plain_model"] == leaning
+    assert summary(told)["plain_model_is"] == leaning
 
 
 def test_no_signal_is_told():
@@ -447,7 +447,8 @@ def test_no_signal_is_told():
 )
 def test_headline_follows_the_leave_one_out_figures(found, gain, error, words):
     plain = replace(found.verdict.plain, log_loss=found.verdict.calibrated.log_loss + gain)
-    changed = replace(found.verdict, plain=plain, gain_error=error)
+    about_right = {"slope": 1.0, "slope_error": 0.1, "ece_gain_error": 1.0}
+    changed = replace(found.verdict, plain=plain, gain_error=error, **about_right)
     assert words in headline(changed)
     assert verdict(replace(found, verdict=changed))[0] == headline(changed)
 
@@ -559,7 +560,7 @@ def test_summary_has_the_numbers(found):
     assert told["classes"] == dict(zip(found.classes, found.counts, strict=True))
     first = told["comparison"][0]
     assert first["method"] == ANGCAL
-    assert first["log-loss"] == found.comparison.values["log-loss"][0]
+    assert first["log_loss"] == found.comparison.values["log-loss"][0]
 
 
 def test_summary_of_several_classes_has_their_price(three):

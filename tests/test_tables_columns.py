@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 pd = pytest.importorskip("pandas")
 
-from angcal.tables import TableError, aligned, dropped_columns, preparation  # noqa: E402
+from angcal.tables import TableError, aligned, choose_columns, dropped_columns, preparation  # noqa: E402
+from angcal.tables.columns import plan_columns  # noqa: E402
 from angcal.tables.reading import ABSENT_IS_ZERO  # noqa: E402
 
 N = 40
@@ -50,8 +51,8 @@ def numbers_of(frame, new=None):
         (["x"] * N, "same in every row (x)"),
         ([1.5] * (N - 1) + [np.nan], "same"),
         ([f"patient {j}" for j in range(N)], "identifier"),
-        (range(N), "counts the rows"),
-        (range(1, N + 1), "counts the rows"),
+        (range(N), "numbers the rows"),
+        (range(1, N + 1), "numbers the rows"),
         (pd.date_range("2020-01-01", periods=N), "dates"),
         (pd.to_timedelta(range(N), unit="D"), "dates"),
         ([datetime.date(2020, 1, 1 + j % 28) for j in range(N)], "dates"),
@@ -75,10 +76,10 @@ def test_free_text_of_a_large_table():
     assert "free text" in dict(dropped_columns(frame))["x"]
 
 
-@pytest.mark.parametrize("name", ["id", "ID", "Unnamed: 0", "index"])
+@pytest.mark.parametrize("name", ["id", "ID", "Unnamed: 0", "index", "PatNr", "patient_no", "Case"])
 def test_identifiers_by_name(name):
     shuffled = RNG.permutation(10 * np.arange(N))
-    assert dict(dropped_columns(frame_of(**{name: shuffled})))[name].endswith("identifier")
+    assert "identifier" in dict(dropped_columns(frame_of(**{name: shuffled})))[name]
 
 
 def test_shuffled_whole_numbers_of_another_name_are_kept():
@@ -256,3 +257,46 @@ def test_aligned_fills_zeros_where_the_file_leaves_them_out():
     np.testing.assert_array_equal(
         aligned(frame, ["f3", "f2"], "t.svm").to_numpy(), [[0.0, 0.0], [0.0, 2.0]]
     )
+
+
+# -- what a user says about columns ------------------------------------------------------------
+
+
+def test_columns_are_dropped_and_kept_as_asked():
+    frame = frame_of(dose=np.arange(N), PatNr=np.arange(N) * 7, other=RNG.normal(size=N))
+    assert {name for name, _ in dropped_columns(frame)} == {"dose", "PatNr"}
+    chosen = choose_columns(frame, drop=["other"], keep=["dose"], identifier="PatNr")
+    assert dict(dropped_columns(chosen)) == {
+        "other": "left out as asked (--drop)",
+        "PatNr": "it identifies the rows (--id)",
+    }
+    assert "dose" in plan_columns(chosen).numbers
+    half = chosen.iloc[: N // 2]
+    assert "dose" in plan_columns(half).numbers, "what was said holds for parts of the table too"
+
+
+def test_names_may_stand_together_or_hold_commas():
+    frame = frame_of(**{"a,b": range(N), "c": range(N), "d": range(N)})
+    chosen = choose_columns(frame, drop=["a,b", "c, d"])
+    assert not {"a,b", "c", "d"} & set(chosen.columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"drop": ["gone"]}, "no column called 'gone'"),
+        ({"keep": ["when"]}, "'when' cannot be kept: it holds dates"),
+        ({"keep": ["good"], "drop": ["good"]}, "both kept and left out"),
+        ({"keep": ["good"], "identifier": "good"}, "both kept and left out"),
+    ],
+)
+def test_wishes_that_cannot_be_granted(options, words):
+    frame = frame_of(when=pd.date_range("2020-01-01", periods=N))
+    with pytest.raises(TableError, match=words):
+        choose_columns(frame, **options)
+
+
+def test_numbers_between_text_are_no_identifier():
+    mixed = [f">{j}" if j % 2 else str(j) for j in range(N)]
+    assert "entries are numbers, others text such as '>1'" in reason_against(mixed)
+    assert "thousands or fractions" in reason_against([f"{j},{100 + j}" for j in range(1, N + 1)])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
+import types
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,7 +14,14 @@ from scipy import sparse
 
 pd = pytest.importorskip("pandas")
 
-from angcal.tables import TableError, read_table, reading  # noqa: E402
+from angcal.tables import (  # noqa: E402
+    MissingPackageError,
+    TableError,
+    TableWarning,
+    read_table,
+    reading,
+    text,
+)
 
 ROWS = "a,b,y\n1,x,0\n2,z,1\n3,x,0\n"
 
@@ -205,19 +215,205 @@ def test_arrays_without_rows(tmp_path):
     refused(tmp_path / "t.npz", "no rows")
 
 
-def test_latin_1(tmp_path):
-    refused(write(tmp_path, "t.csv", "stra\xdfe,y\n1,0\n2,1\n".encode("latin1")), "UTF-8", "0xdf")
+@pytest.mark.parametrize("rows", [1, 200_000], ids=["at once", "far down"])
+def test_windows_1252_is_found(tmp_path, rows):
+    text = "name,y\n" + "plain,0\n" * rows + "caf\xe9 \u20ac,1\n"
+    with pytest.warns(TableWarning, match="read as Windows-1252"):
+        frame = read_table(write(tmp_path, "t.csv", text.encode("cp1252")))
+    assert frame["name"].iloc[-1] == "caf\xe9 \u20ac"
 
 
-def test_wrong_encoding_far_down(tmp_path):
-    rows = b"name,y\n" + b"plain,0\n" * 200_000 + b"caf\xe9,1\n"
-    refused(write(tmp_path, "t.csv", rows), "UTF-8", "0xe9")
+def test_what_is_neither_utf_8_nor_windows_1252(tmp_path):
+    path = write(tmp_path, "t.csv", b"a,y\nx\x81,0\nz,1\n")
+    refused(path, "not utf-8 text (byte 0x81)", "--encoding")
+    assert read_table(path, encoding="latin-1")["a"].tolist() == ["x\x81", "z"]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
-def test_utf_16(tmp_path, encoding):
-    mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
-    refused(write(tmp_path, "t.csv", mark + ROWS.encode(encoding)), "UTF-16")
+def test_an_encoding_that_is_given(tmp_path):
+    path = write(tmp_path, "t.csv", "a,y\n\u0436,0\n\u044f,1\n".encode("koi8-r"))
+    assert read_table(path, encoding="koi8-r")["a"].tolist() == ["\u0436", "\u044f"]
+    refused(path, "not ascii text", encoding="ascii")
+    with pytest.raises(TableError, match="--encoding 'none' is unknown"):
+        read_table(path, encoding="none")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_found(tmp_path, encoding):
+    frame = read_table(write(tmp_path, "t.csv", ROWS.encode(encoding)))
+    assert list(frame.columns) == ["a", "b", "y"]
+    assert frame["b"].tolist() == ["x", "z", "x"]
+
+
+# -- what separates cells and thousands --------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|", " "])
+def test_text_files_by_any_mark(tmp_path, mark):
+    frame = read_table(write(tmp_path, "t.txt", ROWS.replace(",", mark)))
+    assert list(frame.columns) == ["a", "b", "y"]
+
+
+def test_a_comma_in_a_name_separates_nothing(tmp_path):
+    frame = read_table(write(tmp_path, "t.csv", "age;height, cm;y\n1;2,5;0\n2;3,5;1\n"))
+    assert list(frame.columns) == ["age", "height, cm", "y"]
+    assert frame["height, cm"].tolist() == [2.5, 3.5]
+
+
+@pytest.mark.parametrize("given", [":", "tab"])
+def test_a_separator_that_is_given(tmp_path, given):
+    mark = "\t" if given == "tab" else given
+    path = write(tmp_path, "t.csv", f"a,b{mark}y\n1,2{mark}3\n4,5{mark}6\n")
+    assert list(read_table(path, separator=given).columns) == ["a,b", "y"]
+    with pytest.raises(TableError, match="must be one character"):
+        read_table(path, separator="::")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a;y\n4.123,50;0\n950,00;1\n1.000.000,25;0\n", [4123.5, 950.0, 1000000.25]),
+        ('a,y\n"4,123.50",0\n950.00,1\n"1,000,000",0\n', [4123.5, 950.0, 1e6]),
+        ("a;y\n4,123.50;0\n950.00;1\n1,000,000.5;0\n", [4123.5, 950.0, 1000000.5]),
+        ("a;y\n4'123.5;0\n950;1\n12'000;0\n", [4123.5, 950.0, 12000.0]),
+        ("a;y\n4 123,5;0\n950,0;1\n12 000,0;0\n", [4123.5, 950.0, 12000.0]),
+    ],
+)
+def test_thousands(tmp_path, text, numbers):
+    assert read_table(write(tmp_path, "t.csv", text))["a"].tolist() == numbers
+
+
+@pytest.mark.parametrize("column", ["12.03.2020;13.04.2021", "1.2.3;1.2.4", "192.168.100.200;x"])
+def test_what_are_no_thousands(tmp_path, column):
+    first, second = column.split(";")
+    path = write(tmp_path, "t.csv", f"a;b;y\n{first};1,5;0\n{second};2,5;1\n")
+    assert read_table(path)["a"].tolist() == [first, second]
+
+
+# -- spreadsheets and statistics programs ------------------------------------------------------
+
+
+def sheet(path, *tables):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in tables:
+        page = book.create_sheet(name)
+        for row in rows:
+            page.append(row)
+    book.save(path)
+    return path
+
+
+SHEET = [["age", "sex", "y"], [41, "m", "yes"], [None, "f", "no"], [63.5, "#N/A", "no"]]
+
+
+def test_excel(tmp_path):
+    frame = read_table(sheet(tmp_path / "t.xlsx", ("Data", [*SHEET, [None, None, None]])))
+    assert list(frame.columns) == ["age", "sex", "y"]
+    assert frame["age"].tolist()[::2] == [41, 63.5]
+    assert frame["age"].dtype == np.float64
+    assert frame["sex"].isna().tolist() == [False, False, True]
+    assert frame["y"].tolist() == ["yes", "no", "no"]
+
+
+def test_excel_sheets(tmp_path):
+    other = [["x", "y"], [1, 0], [2, 1]]
+    path = sheet(tmp_path / "t.xlsx", ("First", SHEET), ("Other", other), ("Empty", []))
+    with pytest.warns(TableWarning, match="3 sheets, and 'First', the first, was read"):
+        assert "age" in read_table(path).columns
+    assert list(read_table(path, sheet="Other").columns) == ["x", "y"]
+    refused(path, "no sheet 'Third'", "'First', 'Other'", sheet="Third")
+    refused(path, "nothing on the sheet 'Empty'", sheet="Empty")
+
+
+def test_excel_that_is_no_table(tmp_path):
+    path = sheet(tmp_path / "t.xlsx", ("A", [["My study", None, None], *SHEET]))
+    refused(path, "2 columns without a name", "above the column names")
+    refused(sheet(tmp_path / "u.xlsx", ("A", [["a", "a"], [1, 2], [3, 4]])), "more than one column")
+    refused(write(tmp_path, "v.xlsx", b"\xd0\xcf\x11\xe0" * 100), "without a password")
+    refused(sheet(tmp_path / "w.xlsx", ("A", [["a", "b"]])), "no rows")
+    refused(write(tmp_path, "t.csv", path.read_bytes()), "call it .xlsx")
+    refused(write(tmp_path, "u.csv", ROWS), "is for spreadsheets", sheet="A")
+
+
+def test_stata(tmp_path):
+    frame = pd.DataFrame({"age": [40.0, 50.0], "y": pd.Categorical(["no", "yes"])})
+    frame.to_stata(tmp_path / "t.dta", write_index=False)
+    back = read_table(tmp_path / "t.dta")
+    assert back["age"].tolist() == [40.0, 50.0]
+    assert back["y"].tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize(("name", "package"), [("t.sav", "pyreadstat"), ("t.h5ad", "anndata")])
+def test_packages_that_are_not_there_are_named(tmp_path, name, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=f"pip install {package}"):
+        read_table(write(tmp_path, name, b"anything"))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_annotated_data(tmp_path, monkeypatch, storage):
+    """Labels are columns of obs, names of features those of var."""
+    obs = pd.DataFrame({"cell": ["T", "B"]}, index=["c1", "c2"])
+    made = types.SimpleNamespace(X=storage(np.eye(2)), obs=obs, var_names=["CD3", "CD19"])
+    module = types.SimpleNamespace(read_h5ad=lambda path: made)
+    monkeypatch.setitem(sys.modules, "anndata", module)
+    frame = read_table(write(tmp_path, "t.h5ad", b"anything"))
+    assert list(frame.columns) == ["cell", "CD3", "CD19"]
+    np.testing.assert_array_equal(frame[["CD3", "CD19"]].to_numpy(), np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [("t.xls", "as .xlsx"), ("t.rds", "write.csv"), ("t.json", "to_csv"), ("t.pkl", "run code")],
+)
+def test_other_files_have_a_way_out(tmp_path, name, way_out):
+    refused(write(tmp_path, name, ROWS), "unsupported file type", way_out)
+
+
+# -- files that were made to harm --------------------------------------------------------------
+
+
+def test_a_file_that_grows_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "HARMLESS", 2**20)
+    bomb = gzip.compress(ROWS.encode() + b"1,x,0\n" * 2**20)
+    refused(write(tmp_path, "t.csv.gz", bomb), "grows more than 200-fold")
+    np.savez_compressed(tmp_path / "t.npz", X=np.zeros((2**10, 2**10)))
+    refused(tmp_path / "t.npz", "grows more than 200-fold")
+    pytest.importorskip("openpyxl")
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b"<row/>" * 2**20)
+    refused(tmp_path / "t.xlsx", "grows more than 200-fold")
+
+
+def test_more_cells_than_memory(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": np.zeros(10_000), "b": np.zeros(10_000)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_feather(tmp_path / "t.feather")
+    monkeypatch.setattr(reading, "MOST_BYTES", 8 * 10_000)
+    refused(tmp_path / "t.parquet", "20000 cells")
+    refused(tmp_path / "t.feather", "cells, too many")
+
+
+def test_svmlight_on_one_endless_line(tmp_path):
+    path = write(tmp_path, "t.svm", b"1 1:1 " * 1000)
+    os.truncate(path, 2**31)
+    refused(path, "16 MB")
+
+
+def test_a_column_that_must_be_there_is_asked_for_before_pandas(tmp_path):
+    path = write(tmp_path, "t.csv", ROWS)
+    with pytest.raises(TableError, match="did you mean 'y'"):
+        read_table(path, needed=["Y "])
+    assert len(read_table(path, needed=["y"])) == 3
+
+
+def test_names_have_no_blanks_around_them(tmp_path):
+    assert list(read_table(write(tmp_path, "t.csv", " a ,y \n1,2\n3,4\n")).columns) == ["a", "y"]
+
+
+# -- what is no table --------------------------------------------------------------------------
 
 
 def test_a_binary_file_called_csv(tmp_path):
@@ -230,14 +426,14 @@ def test_a_parquet_file_called_csv(tmp_path):
 
 def test_a_line_of_two_gigabytes(tmp_path):
     """All but the start of the file is a hole on disk, so that it costs nothing."""
-    path = write(tmp_path, "t.csv", b"1," * (reading.BLOCK // 2 + 1000))
+    path = write(tmp_path, "t.csv", b"1," * (text.BLOCK // 2 + 1000))
     os.truncate(path, 2**31)
     refused(path, "16 MB", "line ends")
 
 
 def test_a_long_line_after_a_good_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "BLOCK", 1000)
-    monkeypatch.setattr(reading, "LONGEST_LINE", 5000)
+    monkeypatch.setattr(text, "BLOCK", 1000)
+    monkeypatch.setattr(text, "LONGEST_LINE", 5000)
     read_table(write(tmp_path, "good.csv", "a,y\n" + "1,0\n" * 5000))
     read_table(write(tmp_path, "wide.csv", "a,y\n" + f"{'x' * 4000},0\n" * 10))
     refused(write(tmp_path, "bad.csv", ROWS + "7" * 8000 + ",z,1\n"), "a line of more than")
@@ -275,7 +471,7 @@ def test_numbers_where_names_should_be(tmp_path):
     refused(write(tmp_path, "t.csv", "5.1,3.5,0\n4.9,3.0,1\n4.7,3.2,0\n"), "column names")
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "t", "t.txt", "t.parquet.gz", ".csvx", "t.gz"])
+@pytest.mark.parametrize("name", ["t", "t.parquet.gz", ".csvx", "t.gz"])
 def test_unknown_suffix(tmp_path, name):
     refused(write(tmp_path, name, ROWS), "unsupported file type", ".parquet")
 

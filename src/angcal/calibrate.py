@@ -25,6 +25,7 @@ from angcal.angle import (
     given_angle,
     holdout_sign,
     loo_angle,
+    loo_information,
     observable_angle,
     training_sign,
 )
@@ -122,13 +123,18 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Angle, link, the curve they make, and what it is worth on rows that it has not seen."""
+    """Angle, link, the curve they make, and what it is worth on rows that it has not seen.
+
+    ``inflation`` is by how much leave-one-out scores that lean on each other inflate the variance
+    of the curve's slope.
+    """
 
     angle: Angle
     link: Link
     scale: ScoreScale
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
     left_out: LeftOut
+    inflation: float = 1.0
 
 
 def calibrate(
@@ -152,6 +158,7 @@ def calibrate(
     _warn_about_scores(observables, case_weights, scale)
     evidence = _Evidence(fit, observables, case_weights, scale, options)
     posterior: LinkPosterior | None = None
+    inflation = 1.0
     curve: CalibratedCurve | AveragedCurve
     if options.link_known:
         angle, link = evidence.known_link()
@@ -160,8 +167,9 @@ def calibrate(
         angle, posterior = evidence.unknown_link()
         link = posterior.link_at(angle.cosine)
         curve = AveragedCurve(posterior.parts, scale, tail_floor(len(fit.labels)))
+        inflation = evidence.inflation(link, angle.cosine)
     left_out = _left_out(fit, observables, case_weights, curve, posterior)
-    return Calibration(angle, link, scale, curve, left_out)
+    return Calibration(angle, link, scale, curve, left_out, inflation)
 
 
 def _left_out(
@@ -257,6 +265,11 @@ class _Evidence:
     def standard_scores(self) -> Floats:
         """Leave-one-out scores in units of ‖ŵ‖_Σ."""
         return self.scale.standardise(self.observables.calibration_scores)
+
+    def inflation(self, link: Link, cosine: float) -> float:
+        """(I + C)/I of the slope; see :func:`~angcal.angle.loo_information`."""
+        given = (self.observables, self.fit.labels, self.case_weights, self.scale)
+        return loo_information(*given, link, cosine).inflation
 
     def known_link(self) -> tuple[Angle, Link]:
         """The angle by the chosen method, the link as given."""

@@ -43,6 +43,25 @@ def write_text(target: Path, text: str) -> None:
         file.write(text.encode("utf-8"))
 
 
+def safe_cell(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe before =, +, -, @ and the like.
+
+    Numbers and single signs are left as they are.
+
+    Examples
+    --------
+    >>> [safe_cell(text) for text in ("=1+1", "-1.5", "+", "@sum", "a-b")]
+    ["'=1+1", '-1.5', '+', "'@sum", 'a-b']
+    """
+    if len(text) < 2 or text[0] not in "=+-@\t\r\n＝＋－＠":
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
 def sweep(folder: Path, name: str) -> None:
     """Delete what killed processes have left of a file while they wrote it."""
     for path in folder.glob(f".{name}.*{SUFFIX}"):

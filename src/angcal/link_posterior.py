@@ -262,7 +262,7 @@ class LinkPosterior:
         found, count = self.curves, self.belief.labels_count_for * weights[:, None]
         noises = np.hypot(found.noises, found.deviations)
         centers = scores[:, None] * found.slopes + found.offsets
-        p, rates = self._values(centers.T, noises)
+        p, rates = values_and_slopes(self.family, centers.T, noises)
         p, rates = _floored(p).T, rates.T
         own = np.where(labels[:, None] == 1.0, p, 1.0 - p)
         pull = (labels[:, None] - p) * rates / (p * (1.0 - p))
@@ -274,20 +274,10 @@ class LinkPosterior:
         logs = np.log(found.weights) - lost
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
-        moved, _ = self._values((centers - shifts).T, noises)
+        moved, _ = values_and_slopes(self.family, (centers - shifts).T, noises)
         return np.clip(np.sum(shares * moved.T, axis=1), 0.0, 1.0)
 
     # -- how it is integrated --------------------------------------------------------------------
-
-    def _values(self, centers: Floats, noises: Floats) -> tuple[Floats, Floats]:
-        """F and F′ for rows of centers, each row with a noise of its own."""
-        mixture = self.family.mixture
-        if mixture is not None:
-            return mixture.values_and_slopes(centers, noises)
-        jets = [
-            self.family.jet(row, float(noise)) for row, noise in zip(centers, noises, strict=True)
-        ]
-        return np.array([jet[0] for jet in jets]), np.array([jet[1] for jet in jets])
 
     def _start(self, cosine: float) -> Floats:
         """(log κ, β) to begin with; for scores that lie far out, those that bring them back.
@@ -364,7 +354,9 @@ class LinkPosterior:
         # The offset grows with the width of the curve.
         offsets = widths * best[1] / _width(np.exp(best[0]) * noise_share(cosine))
         priors = 1.0 / (belief.offset_sd * widths) ** 2
-        p, rates = self._values(slopes[:, None] * bins.nodes + offsets[:, None], noises)
+        p, rates = values_and_slopes(
+            self.family, slopes[:, None] * bins.nodes + offsets[:, None], noises
+        )
         p = _floored(p)
         pulls = rates / (p * (1.0 - p))
         gradients = count_for * np.sum((bins.positive - bins.total * p) * pulls, axis=1)
@@ -428,6 +420,18 @@ def link_posterior(
     weights = case_weights / np.mean(case_weights)
     base = family.with_parameters(1.0, 0.0)
     return LinkPosterior(base, bin_scores(standard_scores, labels, weights), known, belief)
+
+
+def values_and_slopes(family: Link, centers: Floats, noises: Floats) -> tuple[Floats, Floats]:
+    """F and F′ of F(m) = E base(m + τZ) for rows of centers m, each row with a noise τ of its own.
+
+    Good to 1e-8.
+    """
+    mixture = family.mixture
+    if mixture is not None:
+        return mixture.values_and_slopes(centers, noises)
+    jets = [family.jet(row, float(noise)) for row, noise in zip(centers, noises, strict=True)]
+    return np.array([jet[0] for jet in jets]), np.array([jet[1] for jet in jets])
 
 
 def _floored(p: Floats) -> Floats:

@@ -1,9 +1,16 @@
-"""A fitted model <-> a ``.skops`` file that can be opened without trusting who wrote it.
+"""A fitted model <-> a file that can be opened without trusting who wrote it.
 
-The file is a zip archive by skops: arrays and a description of types, no code. Beside it lies
-``angcal.json`` with the versions that wrote it and what the writer said about the model. Loading
-accepts the types that are listed here and those that skops trusts by itself (scikit-learn's public
-estimators, NumPy's and SciPy's arrays), and no others.
+=====================  ==========================================================================
+name of the file       what it is
+=====================  ==========================================================================
+``model.skops``        written and read by skops: types, their attributes, and NumPy arrays
+``model.angcal`` or    the same as one JSON tree and arrays (`angcal.model_files.plain`), for which
+``model.npz``          neither skops nor an unpickler is needed
+=====================  ==========================================================================
+
+Either way it is a zip archive with a checksum that loading verifies, and a signature if a key was
+given (`angcal.model_files.container`). Loading takes the types that are listed here and no others;
+arrays and numbers are looked at before the model is used (`angcal.model_files.check`).
 
 A file holds what predictions need and what was found, and no rows of data: its size does not depend
 on how many there were. ``observables_`` and leave-one-out probabilities are part of it on request.
@@ -15,20 +22,33 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from angcal.estimators.prediction import states_for_files
 from angcal.files import written
+from angcal.model_files import plain
+from angcal.model_files.check import SPARSE, array_of, check_model, check_nodes, nodes_of, shape_of
+from angcal.model_files.container import (
+    DAMAGE,
+    FORMAT,
+    Container,
+    PersistenceError,
+    damaged,
+    pack,
+    parts_of,
+    read,
+    unpack,
+)
 from angcal.tables.errors import first_line, listed
-from angcal.tables.reading import UNREADABLE
 
-# Raised whenever the types in a file change; files of another format are refused.
-FORMAT = 2
-ABOUT, SCHEMA = "angcal.json", "schema.json"
-DAMAGE = (*UNREADABLE, AttributeError, IndexError, RuntimeError)
-# Types of each module that a model may hold besides those that skops trusts by itself.
+__all__ = ["FORMAT", "TRUSTED", "PersistenceError", "about", "inspect", "load", "save"]
+
+SCHEMA = "schema.json"
+SPARSE_NAMES = tuple(f"{kind.__module__}.{kind.__name__}" for kind in SPARSE)
+SUFFIXES = {".skops": "skops", ".angcal": "plain", ".npz": "plain"}
+# Types of each module that a model may hold beside numbers, text, arrays and lists of them, and no
+# others: to save another one, add its name here.
 TYPES = {
     "angcal.angle": "Angle",
     "angcal.calibrate": "LeftOut",
@@ -45,6 +65,7 @@ TYPES = {
     "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV FoldAverage",
     "angcal.estimators.prevalence": "Prevalence",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
+    "angcal.intervals": "ChanceLaw ClassLaw KnownClassLaw TwoClassLaw",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
     "angcal.links.multiclass": "AdditiveIndex InteractionIndex OneVsRest Softmax TwoLayer",
     "angcal.losses": "Exponential HuberisedHinge Logistic Multinomial ProbitLikelihood Squared "
@@ -61,17 +82,32 @@ TYPES = {
     "angcal.multiclass.integration": "Noise Rule",
     "angcal.multiclass.predictor": "MulticlassPredictor SeveralPredictor",
     "angcal.tables.columns": "NumberColumns SparseColumns TextColumns",
-    "numpy": "dtype",
-    "scipy.sparse._csc": "csc_array csc_matrix",
-    "scipy.sparse._csr": "csr_array csr_matrix",
-    "sklearn.compose._column_transformer": "_RemainderColsList",
+    # Linear models that a classifier may have been calibrated around.
+    "sklearn._loss._loss": "CyHalfBinomialLoss CyHalfSquaredError",
+    "sklearn.linear_model._logistic": "LogisticRegression LogisticRegressionCV",
+    "sklearn.linear_model._ridge": "RidgeClassifier RidgeClassifierCV",
+    "sklearn.linear_model._sgd_fast": "ModifiedHuber SquaredHinge",
+    "sklearn.linear_model._stochastic_gradient": "SGDClassifier",
+    "sklearn.multiclass": "OneVsRestClassifier",
+    "sklearn.preprocessing._label": "LabelBinarizer",
+    "sklearn.svm._classes": "LinearSVC",
+    # What a fit may have around them: calibrators, covariances, transformers of columns.
+    "sklearn.covariance._shrunk_covariance": "LedoitWolf OAS ShrunkCovariance",
+    "sklearn.covariance._empirical_covariance": "EmpiricalCovariance",
+    "sklearn.compose._column_transformer": "ColumnTransformer _RemainderColsList",
+    "sklearn.decomposition._pca": "PCA",
+    "sklearn.decomposition._truncated_svd": "TruncatedSVD",
+    "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
     "sklearn.frozen._frozen": "FrozenEstimator",
+    "sklearn.impute._base": "SimpleImputer",
+    "sklearn.isotonic": "IsotonicRegression",
+    "sklearn.pipeline": "Pipeline",
+    "sklearn.preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer RobustScaler "
+    "StandardScaler",
+    "sklearn.preprocessing._encoders": "OneHotEncoder",
+    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
 }
 TRUSTED = tuple(f"{module}.{name}" for module, names in TYPES.items() for name in names.split())
-
-
-class PersistenceError(ValueError):
-    """A model cannot be saved or loaded; the message says why and what to do."""
 
 
 def save(
@@ -80,6 +116,7 @@ def save(
     *,
     about: dict[str, Any] | None = None,
     keep_observables: bool = False,
+    key: Any = None,
 ) -> None:
     """Write a model, so that the file is either whole or not there.
 
@@ -89,14 +126,18 @@ def save(
     Parameters
     ----------
     model : fitted estimator
-        One of angcal's, or a scikit-learn Pipeline around one.
+        One of angcal's, or a scikit-learn Pipeline that ends in one.
     path : str or Path
-        By custom its name ends in ``.skops``.
+        A name that ends in ``.angcal`` or ``.npz`` gives plain JSON and arrays; any other one,
+        by custom ``.skops``, a file of skops.
     about : dict, optional
         Anything that JSON can hold, given back by `about`.
     keep_observables : bool, default=False
         Whether ``observables_``, ``loo_proba_`` and ``plain_loo_proba_`` are saved too, whose size
         grows with the training rows. Predictions do not need them.
+    key : str or Path, optional
+        File with a secret of at least 16 bytes, to sign the model with: whoever loads it with the
+        same key knows that nobody else wrote or changed it.
 
     Raises
     ------
@@ -106,6 +147,7 @@ def save(
     See Also
     --------
     load : The model again.
+    inspect : What a file holds.
 
     Examples
     --------
@@ -119,44 +161,38 @@ def save(
     3
     """
     path = Path(path)
+    kind = SUFFIXES.get(path.suffix.lower(), "skops")
+    record = {"format": FORMAT, "kind": kind, "versions": _versions(), "about": about or {}}
     try:
-        record = json.dumps({"format": FORMAT, "versions": _versions(), "about": about or {}})
+        json.dumps(record)
     except (TypeError, ValueError) as error:
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
-    buffer = io.BytesIO(_packed(model, keep_observables))
-    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(ABOUT, record)
-    with written(path) as file:
-        file.write(buffer.getbuffer())
-
-
-def _packed(model: Any, keep_observables: bool) -> bytes:
-    """The model as skops writes it, of types that `load` trusts."""
-    skops = _skops()
+    encode = _skops_parts if kind == "skops" else plain.encode
     try:
         with states_for_files(keep_observables):
-            data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
+            parts = encode(model, TRUSTED)
+        data = pack(record, parts, key)
+        _model_of(unpack(data, path))  # what could not be loaded is not worth a file
+    except ImportError:
+        raise
     except Exception as error:  # skops raises many kinds for what it cannot take
         raise PersistenceError(
-            f"{type(model).__name__} cannot be saved: {first_line(error)}; keep it with pickle, "
-            "or leave out the part that is named."
+            f"{type(model).__name__} cannot be saved: {first_line(error)}; use what angcal trusts, "
+            "or keep the model with pickle."
         ) from error
-    unknown = _untrusted(data)
-    if unknown:
-        raise PersistenceError(
-            f"{type(model).__name__} cannot be saved: it holds {listed(unknown)}, which no reader "
-            "would trust; use a link, loss or penalty of angcal, or keep it with pickle."
-        )
-    return data
+    with written(path) as file:
+        file.write(data)
 
 
-def load(path: Any) -> Any:
+def load(path: Any, *, key: Any = None) -> Any:
     """The model in a file.
 
     Parameters
     ----------
     path : str or Path
         A file that `save` wrote.
+    key : str or Path, optional
+        File with the key that the model must have been signed with.
 
     Returns
     -------
@@ -166,8 +202,8 @@ def load(path: Any) -> Any:
     Raises
     ------
     PersistenceError
-        For a file that is missing, damaged, not one of `save`, written by other versions, or that
-        holds types which are not trusted.
+        For a file that is missing, damaged, not one of `save`, written by other versions, not
+        signed with the key, or that holds types or numbers which are not trusted.
 
     See Also
     --------
@@ -180,31 +216,22 @@ def load(path: Any) -> Any:
     >>> from angcal import MEstimator
     >>> model = MEstimator().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     >>> with TemporaryDirectory() as folder:
-    ...     save(model, Path(folder) / "model.skops")
-    ...     load(Path(folder) / "model.skops")
+    ...     save(model, Path(folder) / "model.angcal")
+    ...     load(Path(folder) / "model.angcal")
     MEstimator()
     """
     path = Path(path)
-    data, record = _read(path)
-    _check_versions(path, record["versions"])
+    container = read(path, key)
+    _check_versions(path, container.record["versions"])
     try:
-        # A file may claim an older protocol to be read by older, laxer rules.
-        if _schema(data).get("protocol") != _schema(_skops().dumps(None)).get("protocol"):
-            raise PersistenceError(
-                f"{path} was written with another version of skops; install that version, or fit "
-                "the model again."
-            )
-        unknown = _untrusted(data)
-        if unknown:
-            raise PersistenceError(
-                f"{path} holds {listed(unknown)}, which angcal does not trust; get the model from "
-                "where it was fitted, saved by angcal.persistence.save."
-            )
-        return _skops().loads(data, trusted=list(TRUSTED))
-    except PersistenceError:
+        return _model_of(container)
+    except ImportError:
         raise
-    except DAMAGE as error:
-        raise _damaged(path) from error
+    except Exception as error:  # whoever wrote the file chose what goes wrong
+        raise PersistenceError(
+            f"{path} holds no model that angcal trusts ({first_line(error)}); get it from where it "
+            "was fitted, saved by angcal.persistence.save."
+        ) from error
 
 
 def about(path: Any) -> dict[str, Any]:
@@ -235,8 +262,126 @@ def about(path: Any) -> dict[str, Any]:
     ...     sorted(about(Path(folder) / "model.skops"))
     ['by', 'versions']
     """
-    _, record = _read(Path(path))
+    record = read(Path(path)).record
     return {**record["about"], "versions": record["versions"]}
+
+
+def inspect(path: Any, *, key: Any = None) -> dict[str, Any]:
+    """What a file holds, without loading it: checksum, signature, types, arrays.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `save` wrote.
+    key : str or Path, optional
+        File with the key that the model must have been signed with.
+
+    Returns
+    -------
+    dict
+        "kind" ("skops" or "plain"), "format", "versions", "about", "sha256" (of all that the file
+        holds), "signature" ("none", "not verified" or "verified"), "types" (name to how often),
+        "foreign" (those that `load` would refuse) and "arrays" (part to shape, type and bytes).
+
+    See Also
+    --------
+    load : The model itself.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from angcal import MEstimator
+    >>> model = MEstimator().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    >>> with TemporaryDirectory() as folder:
+    ...     save(model, Path(folder) / "model.angcal")
+    ...     inspect(Path(folder) / "model.angcal")["types"]
+    {'angcal.estimators.m_estimator.MEstimator': 1}
+    """
+    path = Path(path)
+    container = read(path, key)
+    record = container.record
+    try:
+        names = _types_in(container)
+        arrays = {name: shape_of(part) for name, part in arrays_in(container.parts).items()}
+    except DAMAGE as error:
+        raise damaged(path) from error
+    return {
+        **{name: record.get(name) for name in ("kind", "format", "versions", "about")},
+        "sha256": container.sha256,
+        "signature": container.signature,
+        "types": {name: names.count(name) for name in sorted(set(names))},
+        "foreign": sorted(set(names) - set(TRUSTED)),
+        "arrays": {
+            name: {"shape": list(shape), "type": str(dtype), "bytes": len(container.parts[name])}
+            for name, (shape, dtype) in arrays.items()
+            if name in container.parts
+        },
+    }
+
+
+# -- inside a file -----------------------------------------------------------------------------
+
+
+def _model_of(container: Container) -> Any:
+    """The model of parts whose checksums are right, once all of it has been looked at."""
+    for part in arrays_in(container.parts).values():
+        array_of(part)
+    kind = container.record.get("kind")
+    if kind not in SUFFIXES.values():
+        raise ValueError(f"a file of the kind {kind!r}")
+    decode = _skops_model if kind == "skops" else plain.decode
+    model = decode(container.parts, TRUSTED)
+    check_model(model, TRUSTED)
+    return model
+
+
+def arrays_in(parts: dict[str, bytes]) -> dict[str, bytes]:
+    """The ``.npy`` parts, also those inside of the ``.npz`` parts of sparse matrices."""
+    found = {name: part for name, part in parts.items() if name.endswith(".npy")}
+    for name, part in parts.items():
+        if name.endswith(".npz"):
+            inner = parts_of(part, Path(name))
+            found |= {f"{name}/{each}": array for each, array in inner.items()}
+    return found
+
+
+def _types_in(container: Container) -> list[str]:
+    """Names of the types of objects, one for each object."""
+    if container.record.get("kind") == "plain":
+        return plain.types_in(container.parts)
+    schema = json.loads(container.parts[SCHEMA])
+    basic = [name for name in check_nodes(schema, TRUSTED) if name not in TRUSTED]
+    return [name for loader, name in nodes_of(schema) if loader == "ObjectNode" or name in basic]
+
+
+def _skops_parts(model: Any, trusted: Any) -> dict[str, bytes]:
+    """The model as skops writes it."""
+    data = _skops().dumps(model)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    unknown = check_nodes(json.loads(parts[SCHEMA]), trusted)
+    if unknown:
+        raise TypeError(f"it holds {listed(unknown)}, which no reader would trust")
+    return parts
+
+
+def _skops_model(parts: dict[str, bytes], trusted: Any) -> Any:
+    schema = json.loads(parts[SCHEMA])
+    skops = _skops()
+    with zipfile.ZipFile(io.BytesIO(skops.dumps(None))) as archive:
+        protocol = json.loads(archive.read(SCHEMA))["protocol"]
+    # A file may claim an older protocol to be read by older, laxer rules.
+    if schema.get("protocol") != protocol:
+        raise ValueError("it was written with another version of skops; install that version")
+    unknown = check_nodes(schema, trusted)
+    if unknown:
+        raise TypeError(f"it holds {listed(unknown)}, which angcal does not trust")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:  # of parts that are known to be right
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return skops.loads(buffer.getvalue(), trusted=[*trusted, "numpy.dtype", *SPARSE_NAMES])
 
 
 def _skops() -> Any:
@@ -244,7 +389,9 @@ def _skops() -> Any:
         import skops.io
     except ImportError as error:
         raise ImportError(
-            "model files need skops; run: pip install 'angcal[cli]'", name="skops"
+            "files that end in .skops need skops; run: pip install 'angcal[cli]', or save the "
+            "model as a file that ends in .angcal",
+            name="skops",
         ) from error
     return skops.io
 
@@ -255,51 +402,6 @@ def _versions() -> dict[str, str]:
     from angcal import __version__
 
     return {"angcal": __version__, "scikit-learn": sklearn.__version__}
-
-
-def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
-    """The bytes of a file whose checksums are right, and the part of it that is angcal's own."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise PersistenceError(f"{path} does not exist; check the name and the folder.") from error
-    except IsADirectoryError as error:
-        raise PersistenceError(f"{path} is a folder; name the model file in it.") from error
-    except OSError as error:
-        raise PersistenceError(f"{path} cannot be read: {error.strerror}.") from error
-    # A zip archive starts with PK; one that does but cannot be opened is cut off or damaged.
-    if not data.startswith(b"PK"):
-        raise PersistenceError(
-            f"{path} is not a model file; make one with: angcal fit --out, or "
-            "angcal.persistence.save."
-        )
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            whole, names = archive.testzip() is None, archive.namelist()
-            ours = ABOUT in names and SCHEMA in names
-            record = json.loads(archive.read(ABOUT)) if whole and ours else {}
-    except DAMAGE as error:
-        raise _damaged(path) from error
-    if whole and not ours:
-        raise PersistenceError(
-            f"{path} was not written by angcal.persistence.save; save the model with it."
-        )
-    if not isinstance(record, dict) or not isinstance(record.get("format"), int):
-        raise _damaged(path)
-    if record["format"] != FORMAT:
-        older = record["format"] < FORMAT
-        way_out = "fit the model again with this version" if older else "update angcal"
-        raise PersistenceError(
-            f"{path} has file format {record['format']}, but this version of angcal reads "
-            f"{FORMAT}; {way_out}."
-        )
-    if not all(isinstance(record.get(part), dict) for part in ("versions", "about")):
-        raise _damaged(path)
-    return data, record
-
-
-def _damaged(path: Path) -> PersistenceError:
-    return PersistenceError(f"{path} is damaged or cut off; copy it again, or fit it again.")
 
 
 def _check_versions(path: Path, wrote: dict[str, str]) -> None:
@@ -317,33 +419,3 @@ def _check_versions(path: Path, wrote: dict[str, str]) -> None:
 def _numbers(version: str) -> tuple[int, int, int] | None:
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
-
-
-def _untrusted(data: bytes) -> list[str]:
-    """Types in a file that are not on the list; no module that it names has been imported."""
-    foreign = sorted(set(_foreign(_schema(data))))
-    return foreign or sorted(set(_skops().get_untrusted_types(data=data)) - set(TRUSTED))
-
-
-def _schema(data: bytes) -> dict[str, Any]:
-    """What skops has written about the types in a file."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        schema = json.loads(archive.read(SCHEMA))
-    if not isinstance(schema, dict):
-        raise ValueError("no description of types")
-    return schema
-
-
-def _foreign(schema: Any) -> Iterator[str]:
-    """Types of other packages than those that a model can need; looked at before skops is."""
-    packages = ("angcal", "sklearn", "numpy", "scipy", "builtins", "collections")
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            module = node.get("__module__")
-            if isinstance(module, str) and module.split(".")[0] not in packages:
-                yield f"{module}.{node.get('__class__')}"
-            node = list(node.values())
-        if isinstance(node, list):
-            waiting += node

@@ -10,13 +10,14 @@ import csv
 import io
 import os
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pooch import file_hash
 from scipy.io import loadmat
 
-from studies.datasets.fetching import alone, fetch
+from studies.datasets.fetching import LARGEST, alone, fetch
 from studies.datasets.homes import OpenML, WebFile
 from studies.datasets.openml import openml_rows
 from studies.datasets.reading import DatasetFileError, write_matrix, write_table
@@ -55,9 +56,21 @@ def obtain(dataset: Dataset, cache: Path) -> Path:
     return target
 
 
-def verify(path: Path) -> None:
-    """Refuse a cached file that is no longer what was downloaded."""
+def verify(path: Path, *, recorded: bool = False) -> None:
+    """Refuse a cached file that is no longer what was downloaded.
+
+    Parameters
+    ----------
+    path : Path
+    recorded : bool, default=False
+        Whether its checksum must have been recorded beside it, as that of every download is.
+    """
     digest = _digest(path)
+    if recorded and not digest.exists():
+        raise DatasetFileError(
+            f"{path} has no recorded checksum ({digest.name}). Delete it to have it downloaded "
+            "again."
+        )
     if digest.exists() and digest.read_text().split()[:1] != [file_hash(path)]:
         raise DatasetFileError(
             f"{path} is not the file that was downloaded: its checksum differs from the one in "
@@ -85,7 +98,7 @@ def _from_web(home: WebFile, target: Path) -> None:
             write_table(target, _table_in_zip(raw, home))
         else:
             write_matrix(target, *_matrix_in_mat(raw))
-    except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, NotImplementedError) as error:
         raise ValueError(f"{home.url} is not what it used to be ({error})") from error
     finally:
         raw.unlink()
@@ -114,7 +127,11 @@ def _member(archive: zipfile.ZipFile, name: str) -> str:
     path = next((p for p in archive.namelist() if PurePosixPath(p).name == name), None)
     if path is None:
         raise KeyError(f"no {name} in the archive")
-    return archive.read(path).decode("utf-8", errors="replace")
+    size = archive.getinfo(path).file_size
+    if size > LARGEST:
+        raise KeyError(f"{name} has {size} bytes; at most {LARGEST} are taken")
+    with archive.open(path) as file:  # no more than it says that it has
+        return file.read(size).decode("utf-8", errors="replace")
 
 
 def _matrix_in_mat(raw: Path) -> tuple[Any, Any]:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
 
 import pooch
 import requests
@@ -18,6 +20,11 @@ ATTEMPTS = 5
 TIMEOUT_S = 30.0
 PAUSE_S = 1.0
 SERVER_ERROR = 500
+REDIRECTS = 5
+LARGEST = 512 * 2**20
+"""Bytes of a download: three times the largest of the catalogue."""
+ALLOWED = ("https://",)
+"""How addresses begin that may be asked, also those that a server sends us on to."""
 
 pooch.get_logger().setLevel(logging.WARNING)  # the bar says what is being downloaded
 
@@ -39,7 +46,8 @@ def fetch(url: str, target: Path, *, expected: str = "") -> Path:
     Raises
     ------
     DownloadError
-        Where the file cannot be had or has another checksum, in which case it is deleted.
+        Where the file cannot be had, is too large, is not behind https, or has another checksum;
+        then nothing of it is kept.
     """
     if target.exists():
         return target
@@ -60,11 +68,45 @@ def fetch(url: str, target: Path, *, expected: str = "") -> Path:
 
 def _retrieve(url: str, target: Path, expected: str) -> Path:
     with Bar(target.name) as bar:
-        downloader = pooch.HTTPDownloader(
-            progressbar=bar, timeout=TIMEOUT_S, headers={"User-Agent": "angcal"}
-        )
-        pooch.retrieve(url, expected or None, target.name, target.parent, downloader=downloader)
+
+        def download(url: str, output: str, _: Any) -> None:
+            with open(output, "wb") as file, _answer(url) as answer:
+                bar.total = int(answer.headers.get("content-length", 0))
+                _check_size(bar.total, url)
+                arrived = 0
+                for chunk in answer.iter_content(2**16):
+                    arrived += len(chunk)
+                    _check_size(arrived, url)
+                    file.write(chunk)
+                    bar.update(len(chunk))
+
+        pooch.retrieve(url, expected or None, target.name, target.parent, downloader=download)
     return target
+
+
+def _answer(url: str) -> requests.Response:
+    """The server's answer, after redirections to addresses that are allowed."""
+    for _ in range(REDIRECTS + 1):
+        if not url.lower().startswith(ALLOWED):
+            raise DownloadError(f"{url} is not asked: only {' or '.join(ALLOWED)} is")
+        answer = requests.get(
+            url,
+            stream=True,
+            timeout=TIMEOUT_S,
+            headers={"User-Agent": "angcal"},
+            allow_redirects=False,
+        )
+        answer.raise_for_status()
+        if not answer.is_redirect:
+            return answer
+        url = urljoin(url, answer.headers["location"])
+        answer.close()
+    raise DownloadError(f"{url} is redirected more than {REDIRECTS} times")
+
+
+def _check_size(size: int, url: str) -> None:
+    if size > LARGEST:
+        raise DownloadError(f"{url} has more than {LARGEST} bytes, which is too much")
 
 
 def _reason(error: requests.RequestException) -> object:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pooch import file_hash
 from sklearn import datasets as packaged
 
 from angcal._typing import Matrix
@@ -17,8 +18,11 @@ from studies.datasets.downloading import cache_folder, obtain, verify
 from studies.datasets.homes import ByHand, OpenML, Packaged, WebFile
 from studies.datasets.labels import MISSING, Ints, recoded
 from studies.datasets.preparing import prepare
-from studies.datasets.reading import Raw, read
+from studies.datasets.reading import DatasetFileError, Raw, read
 from studies.datasets.spec import Dataset, Sizes, Standing
+
+UNPINNED = "ANGCAL_UNPINNED"
+"""Variable of the environment that lets files of a data folder be others than the catalogue's."""
 
 
 class DatasetUnavailableError(FileNotFoundError):
@@ -146,13 +150,24 @@ def _raw(dataset: Dataset, folder: Path | None, may_download: bool) -> tuple[Raw
         rows, labels = getattr(packaged, home.loader)(return_X_y=True)
         return Raw(rows, labels), dataset.standing
     path = _find(dataset, folder) or _downloaded(dataset, folder, may_download)
-    verify(path)
+    _check(path, dataset)
     raw = read(path, dataset.preparation.label)
     if path.name == dataset.file:
         return raw, dataset.standing
     assert isinstance(home, OpenML | WebFile)  # only these have a download
     labels = None if raw.labels is None else recoded(raw.labels, home.recode)
     return Raw(raw.rows, labels), "as published"
+
+
+def _check(path: Path, dataset: Dataset) -> None:
+    """Refuse a file that is not the one of the catalogue, or not the one that was downloaded."""
+    if path.name != dataset.file:
+        verify(path, recorded=path.parent == cache_folder())
+    elif dataset.sha256 and not os.environ.get(UNPINNED) and file_hash(path) != dataset.sha256:
+        raise DatasetFileError(
+            f"{path} is not the file of the catalogue: its SHA-256 differs. Replace it; or set "
+            f"{UNPINNED}=1 to use a file of your own, whose results are your own too."
+        )
 
 
 def _find(dataset: Dataset, folder: Path | None) -> Path | None:

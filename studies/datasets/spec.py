@@ -144,6 +144,8 @@ class Dataset:
         How real labels become two classes; None where there are none.
     printed_id : str
         The identifier that the paper prints.
+    sha256 : str
+        Checksum of ``file`` as the tracked results were made from it; "" where it was not at hand.
     """
 
     name: str
@@ -162,6 +164,7 @@ class Dataset:
     printed: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     preparation: Preparation = field(default_factory=Preparation)
     printed_id: str = ""
+    sha256: str = ""
 
     def sizes_for(self, n_rows: int, *, n_holdout: int = HOLDOUT) -> Sizes:
         """Sizes for a file with so many rows, by the formula of this module.

@@ -1,7 +1,9 @@
 import dataclasses
 import gzip
+import hashlib
 import os
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +33,7 @@ def nowhere(tmp_path, monkeypatch):
     """No data of the machine, unless a test names them."""
     monkeypatch.setenv("ANGCAL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ANGCAL_DATA", raising=False)
+    monkeypatch.setenv("ANGCAL_UNPINNED", "1")  # files of the tests' own
 
 
 def write_csv(folder, name, text):
@@ -313,3 +316,19 @@ def test_every_dataset_of_the_folder_loads(name):
     if found.y is not None:
         share = found.y[found.labelled].mean()
         assert 0.02 < share < 0.98
+
+
+def test_a_file_that_is_not_the_catalogues_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("ANGCAL_UNPINNED")
+    dense(tmp_path, "madelon.npz", [-1, 1, 1, -1, 1])
+    with pytest.raises(DatasetFileError, match=r"SHA-256 differs.*ANGCAL_UNPINNED=1"):
+        load("madelon", folder=tmp_path)
+
+
+@pytest.mark.skipif(not DATA, reason="ANGCAL_DATA is not set")
+def test_every_file_that_is_there_has_its_checksum():
+    found = {name: Path(DATA) / dataset.file for name, dataset in CATALOGUE.items() if dataset.file}
+    for name, path in found.items():
+        if path.is_file():
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            assert CATALOGUE[name].sha256 == digest

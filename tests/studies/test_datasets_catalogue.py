@@ -1,11 +1,12 @@
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from studies.datasets import CATALOGUE, Groups, Threshold
-from studies.datasets.homes import ByHand, OpenML, Packaged
+from studies.datasets.homes import ByHand, OpenML, Packaged, WebFile
 from studies.datasets.labels import recoded, spelled
 from studies.datasets.spec import PRINTED
 
@@ -55,6 +56,10 @@ def test_an_entry_is_complete(dataset):
         assert dataset.file.endswith(".npz")
     if isinstance(dataset.home, ByHand):
         assert dataset.home.reason.endswith(".")
+    if isinstance(dataset.home, WebFile):
+        assert dataset.home.url.startswith("https://")
+    if dataset.file and dataset.name not in ("christine", "fabert", "cina"):  # loader only
+        assert re.fullmatch("[0-9a-f]{64}", dataset.sha256)
 
 
 @pytest.mark.parametrize("dataset", PAPER, ids=[d.name for d in PAPER])

@@ -85,6 +85,38 @@ def test_a_cached_file_that_was_tampered_with_is_refused(zipped, cache):
     assert load("toy").X.shape == (3, 3)
 
 
+def test_a_cached_file_without_a_recorded_checksum_is_refused(zipped, cache):
+    load("toy")
+    (cache / "toy-web.csv.gz.sha256").unlink()
+    with pytest.raises(DatasetFileError, match="no recorded checksum"):
+        load("toy")
+
+
+def test_a_table_that_unpacks_to_too_much(zipped, monkeypatch):
+    monkeypatch.setattr("studies.datasets.downloading.LARGEST", 10)
+    with pytest.raises(DatasetUnavailableError, match="at most 10 are taken"):
+        load("toy")
+
+
+def test_a_damaged_matlab_file_is_a_sentence(web, monkeypatch):
+    file, rng = io.BytesIO(), np.random.default_rng(0)
+    savemat(file, {"X": rng.normal(size=(30, 9)), "Y": np.ones((30, 1))}, do_compression=True)
+    whole = file.getvalue()
+    entry(monkeypatch, WebFile(web.url, f"{web.url}/toy.mat", "mat"), file="toy.npz")
+    outcomes = []
+    for place in rng.integers(128, len(whole), 40):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        web.files["/toy.mat"] = bytes(damaged)
+        try:
+            load("toy")
+            outcomes.append("read")
+            break  # it is in the cache now
+        except DatasetUnavailableError:
+            outcomes.append("refused")
+    assert "refused" in outcomes
+
+
 def test_an_archive_without_the_table_says_so(zipped, web, cache):
     web.files["/toy.zip"] = archive(other_data="1")
     with pytest.raises(DatasetUnavailableError, match=r"no toy\.data in the archive"):
@@ -254,6 +286,8 @@ def test_openml_as_a_table_with_classes_that_look_like_numbers(server, monkeypat
     [
         ({"md5_checksum": "0" * 32}, "has changed or was damaged"),
         ({"url": "http://127.0.0.1:9/../../../../../outside"}, "odd file"),
+        ({"url": "file:///etc/hostname"}, "is not asked"),
+        ({"url": "ftp://127.0.0.1/data"}, "is not asked"),
     ],
 )
 def test_openml_with_a_description_that_does_not_fit(server, changes, message):

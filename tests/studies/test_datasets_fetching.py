@@ -19,12 +19,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         web = self.server.web
         web.asked.append(self.path)
         body = web.files.get(self.path)
+        if isinstance(body, str):  # a redirection
+            self.send_response(302)
+            self.send_header("Location", body)
+            self.end_headers()
+            return
         if body is None or web.codes:
             self.send_error(web.codes.pop(0) if web.codes else 404)
             return
         self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
+        if not web.silent:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.close_connection |= web.silent
         if web.cuts:
             body = body[: web.cuts.pop(0)]
             self.close_connection = True
@@ -37,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Web:
     def __init__(self, url):
         self.url, self.files, self.asked = url, {}, []
-        self.cuts, self.codes = [], []
+        self.cuts, self.codes, self.silent = [], [], False
 
 
 @pytest.fixture
@@ -45,6 +52,7 @@ def web(monkeypatch):
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(fetching, "PAUSE_S", 0.0)
+    monkeypatch.setattr(fetching, "ALLOWED", ("http://127.0.0.1:",))  # no certificate for a test
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.web = Web(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -112,7 +120,7 @@ def test_no_connection_is_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(fetching.time, "sleep", lambda seconds: waits.append(seconds))
     waits = []
     with pytest.raises(DownloadError, match="out of reach"):
-        fetch("http://127.0.0.1:9/file", tmp_path / "file")
+        fetch("https://127.0.0.1:9/file", tmp_path / "file")
     assert sum(waits) == 0
 
 
@@ -126,3 +134,37 @@ def test_progress_on_a_terminal(web, tmp_path, monkeypatch):
     web.files["/file"] = BODY
     fetch(f"{web.url}/file", tmp_path / "file")
     assert "100%" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.2/file", "file:///etc/hostname", "ftp://127.0.0.1/file", "/etc"]
+)
+def test_only_addresses_that_are_allowed_are_asked(web, tmp_path, address):
+    """By default https alone; also where a server sends us on."""
+    assert fetching.ALLOWED == ("http://127.0.0.1:",)
+    web.files["/moved"] = address if "://" in address else "//127.0.0.2/file"
+    for url in (address, f"{web.url}/moved"):
+        with pytest.raises(DownloadError, match="is not asked"):
+            fetch(url, tmp_path / "file")
+    assert names(tmp_path) == []
+
+
+def test_https_is_all_that_is_allowed():
+    assert fetching.ALLOWED == ("https://",)
+
+
+def test_redirections_are_followed_but_not_for_ever(web, tmp_path):
+    web.files |= {"/moved": "/file", "/file": BODY, "/round": "/round"}
+    assert fetch(f"{web.url}/moved", tmp_path / "file").read_bytes() == BODY
+    with pytest.raises(DownloadError, match="redirected more than"):
+        fetch(f"{web.url}/round", tmp_path / "other")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_downloads_have_a_largest_size(web, tmp_path, monkeypatch, told):
+    monkeypatch.setattr(fetching, "LARGEST", 1000)
+    web.files["/file"] = BODY
+    web.silent = not told
+    with pytest.raises(DownloadError, match="too much"):
+        fetch(f"{web.url}/file", tmp_path / "file")
+    assert names(tmp_path) == []

@@ -6,6 +6,7 @@ Examples
   angcal predict model.skops new.csv --out probabilities.csv
   angcal report patients.csv --target relapse --out report.html
   angcal plan patients.csv --target relapse --target-accuracy 0.9
+  angcal inspect model.skops
   angcal demo
 
 angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage,
@@ -14,32 +15,49 @@ angcal COMMAND --help says more. Exit codes: 0 done, 1 failed for the reason pri
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from angcal import __version__
-from angcal.cli import demo, fit, plan, predict, report
-from angcal.cli.terminal import Exit, guarded, tell
+
+if TYPE_CHECKING:
+    import argparse
 
 # Each command is a module with ``add_arguments(parser)`` and ``execute(options)``; its docstring is
-# its help. All printing is in `terminal`.
+# its help, and it is imported only when it is called. All printing is in `terminal`.
 COMMANDS = {
-    "fit": (fit, "fit a calibrated classifier to a table"),
-    "predict": (predict, "calibrated probabilities of new rows"),
-    "report": (report, "a self-contained HTML report on a table"),
-    "plan": (plan, "what more labels will buy, and how many a target needs"),
-    "demo": (demo, "calibrate digits from 100 labels"),
+    "fit": "fit a calibrated classifier to a table",
+    "predict": "calibrated probabilities of new rows",
+    "report": "a self-contained HTML report on a table",
+    "plan": "what more labels will buy, and how many a target needs",
+    "inspect": "what a model file holds, without loading it",
+    "demo": "calibrate digits from 100 labels",
 }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; commands turn their errors into sentences."""
+def build_parser(called: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, or what one call of it needs.
+
+    Parameters
+    ----------
+    called : str, optional
+        The only command that gets its arguments; all of them by default.
+    """
+    import argparse
+
+    from angcal.cli.terminal import guarded
+
     parser = argparse.ArgumentParser(prog="angcal", **_help_of(__doc__))
-    parser.add_argument("--version", action="version", version=f"angcal {__version__}")
+    version = f"angcal {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for name, (module, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
+        if called not in (name, None):
+            commands.add_parser(name, help=summary)
+            continue
+        module = import_module(f"angcal.cli.{name}")
         command = commands.add_parser(name, help=summary, **_help_of(module.__doc__))
         module.add_arguments(command)
         command.set_defaults(execute=guarded(name, module.execute))
@@ -48,6 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _help_of(docstring: str | None) -> dict[str, Any]:
     """What stands before and after the list of options."""
+    import argparse
+
     description, _, examples = (docstring or "").partition("Examples\n--------\n")
     return {
         "description": description,
@@ -70,21 +90,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 done, 1 failed with a reason printed, 2 wrong usage, 3 a package is missing,
         130 interrupted.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        from angcal.cli.interrupts import interruptible
+
+        with interruptible(whole_process=arguments is None):
+            return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        print("\ninterrupted; no file was left half-written", file=sys.stderr)
+        return 130
+
+
+def _run(given: list[str]) -> int:
+    from angcal.cli.terminal import Exit, tell
+
     if given and given[0] in ("reproduce", "benchmark"):
         tell(
             f"angcal {given[0]} is now a command of angcal's repository: clone it, and run "
             f"python -m studies {' '.join(given)}"
         )
         return Exit.WRONG_USAGE
-    parser = build_parser()
+    parser = build_parser(next((word for word in given if word in COMMANDS), ""))
     options = parser.parse_args(given)
     if "execute" not in options:
         parser.print_help(sys.stderr)
         return Exit.WRONG_USAGE
-    try:
-        code: int = options.execute(options)
-    except KeyboardInterrupt:
-        tell("\ninterrupted; no file was left half-written")
-        return Exit.INTERRUPTED
+    code: int = options.execute(options)
     return code

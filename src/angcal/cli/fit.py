@@ -6,13 +6,15 @@ penalties is fitted, the best one is chosen by leave-one-out log-loss, and its p
 calibrated from the scores that each row would get had it been left out. No labels are held out.
 There may be two classes or any number more.
 
-Tables are .csv, .tsv (also .gz), .parquet, .feather, .npz (X, y, feature_names) or .svmlight.
+Tables are .csv, .tsv, .txt (also .gz), .xlsx, .parquet, .feather, .npz (X, y, feature_names),
+.svmlight, .dta, .sav, .sas7bdat, .xpt or .h5ad.
 
 Examples
 --------
   angcal fit patients.csv --target relapse
   angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
   angcal fit visits.csv --target relapse --groups patient
+  angcal fit patients.xlsx --target diagnosis --positive tumor --id PatNr --drop "date of death"
   angcal fit patients.csv --target relapse --json > verdict.json
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
@@ -32,33 +34,39 @@ from angcal.cli import terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of ``angcal fit``."""
     terminal.add_table_arguments(parser, seed_help="kept for scripts: nothing is drawn")
-    parser.add_argument("--out", type=Path, help="file for the model, such as model.skops")
+    parser.add_argument(
+        "--out", type=Path, help="file for the model, such as model.skops or model.angcal"
+    )
+    terminal.add_key(parser, "file with a secret to sign the model with; needs --out")
 
 
 def execute(options: argparse.Namespace) -> None:
     """Carry out a parsed command line."""
-    terminal.require_packages("fit", "pandas", "rich", *(["skops"] if options.out else []))
+    skops = ["skops"] if options.out and options.out.suffix == ".skops" else []
+    terminal.require_packages("fit", "pandas", "rich", *skops)
     if options.out:
-        terminal.check_out(options.out, ".skops")
-    from angcal.report.findings import plain_words
-    from angcal.report.verdict import judge
-    from angcal.tables import fit_table
-
+        terminal.check_out(options.out, ".skops", ".angcal", ".npz")
+    elif options.key:
+        raise terminal.UsageError(f"--key {options.key} signs a file; name one with --out.")
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
         features, y, pool, groups = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
+        from angcal.report.findings import plain_words
+        from angcal.report.verdict import judge
+        from angcal.tables import fit_table
+
         with terminal.threads(options.jobs):
             fitted = fit_table(features, y, pool=pool, groups=groups)
+            verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))
         begin("saving")
         if options.out:
-            _save(fitted, options)
-    verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))
+            _save(fitted, verdict, options)
     _print_outcome(options, fitted, verdict, plain_words(caught))
 
 
-def _save(fitted: Any, options: argparse.Namespace) -> None:
+def _save(fitted: Any, verdict: Any, options: argparse.Namespace) -> None:
     from angcal.persistence import save
 
     about = {
@@ -66,16 +74,22 @@ def _save(fitted: Any, options: argparse.Namespace) -> None:
         "columns": [str(name) for name in fitted.model.steps[0][1].feature_names_in_],
         "classes": [str(label) for label in fitted.classes],
         "rows": fitted.n,
+        "id": options.id,
+        "positive": options.positive,
+        "leave_one_out": verdict.as_json()["leave_one_out"],
     }
-    save(fitted.model, options.out, about=about)
+    save(fitted.model, options.out, about=about, key=options.key)
 
 
 def _print_outcome(
     options: argparse.Namespace, fitted: Any, verdict: Any, notes: list[str]
 ) -> None:
     if options.json:
+        from angcal.report.verdict import sentences
+
         numbers = verdict.as_json() | {
             "target": options.target,
+            "verdict": sentences(verdict),
             "dropped": [{"column": name, "reason": reason} for name, reason in fitted.dropped],
             "warnings": notes,
             "model": None if options.out is None else str(options.out),

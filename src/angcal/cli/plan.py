@@ -34,6 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, nargs="?", help="table with the labels that there are")
     parser.add_argument("--target", help="column with the two classes")
     parser.add_argument("--pool", type=Path, help="table of cases without labels")
+    parser.add_argument(
+        "--positive", metavar="CLASS", help="the class that is asked about, against all others"
+    )
+    terminal.add_reading_arguments(parser)
     parser.add_argument("--labels", type=float, nargs="+", metavar="N", help="numbers to plan for")
     parser.add_argument("--columns", type=float, help="without data: number of features")
     parser.add_argument("--ceiling", type=float, help="accuracy with unlimited labels")
@@ -98,8 +102,11 @@ def _wanted(options: argparse.Namespace) -> tuple[str | None, float]:
 def _from_table(options: argparse.Namespace) -> Any:
     from angcal.tables import fit_table, read_table, split_target
 
-    features, y = split_target(read_table(options.data), options.target)
-    pool = None if options.pool is None else read_table(options.pool)
+    given = terminal.reading_options(options)
+    frame = read_table(options.data, needed=[options.target], **given)
+    features, y = split_target(frame, options.target, positive=options.positive)
+    given |= {"sheet": None}  # of the table, not of the pool
+    pool = None if options.pool is None else read_table(options.pool, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = fit_table(features, y, pool=pool)

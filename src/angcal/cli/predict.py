@@ -1,14 +1,21 @@
 """Calibrated probabilities of new rows, by a model that angcal fit has saved.
 
-The result has one column for each class, p_CLASS, and the likeliest class. Columns that the model
-does not know are ignored; those that it needs must be there under the same names. Where classes
-have other shares than in training, say which, or give rows without labels that tell.
+The result has one column for each class, p_CLASS, the likeliest class, and in outside_training how
+many entries of the row lie outside the range of the training rows or are categories that these did
+not have. Columns that the model does not know are ignored; those that it needs must be there under
+the same names. Text that a spreadsheet would take for a formula gets an apostrophe in front. Where
+classes have other shares than in training, say which, or give rows without labels that tell.
+
+With --interval every probability comes with two intervals: low_CLASS and high_CLASS, of the
+calibrated probability of rows with this score; row_low_CLASS and row_high_CLASS, of the row's own
+probability. Of two classes the second has them.
 
 Examples
 --------
   angcal predict model.skops new.csv --out probabilities.csv
   angcal predict model.skops new.parquet --id patient --out probabilities.parquet
   angcal predict model.skops new.csv --out - | head
+  angcal predict model.skops new.csv --interval 0.9 --out probabilities.csv
   angcal predict model.skops new.csv --prevalence 0.02
   angcal predict model.skops new.csv --prevalence mild=0.7,severe=0.2,fatal=0.1
   angcal predict model.skops new.csv --prevalence-from new.csv
@@ -19,7 +26,9 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +44,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="-", help="a .csv or .parquet file; - prints CSV (default: -)"
     )
-    parser.add_argument("--id", metavar="COLUMN", help="carry this column over to the result")
+    terminal.add_key(parser, "file with the key that the model must have been signed with")
+    parser.add_argument(
+        "--id",
+        metavar="COLUMN",
+        help="carry this column over to the result (default: that of angcal fit --id)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object about the rows and the model; --out names the table's file",
+    )
+    parser.add_argument("--force", action="store_true", help="let --out overwrite the input")
+    parser.add_argument(
+        "--raw-text",
+        action="store_true",
+        help="write text as it is, even if a spreadsheet would take it for a formula",
+    )
+    parser.add_argument(
+        "--interval",
+        nargs="?",
+        type=_confidence,
+        const=0.9,
+        metavar="CONFIDENCE",
+        help="add intervals of this confidence (default: 0.9)",
+    )
+    terminal.add_reading_arguments(parser)
     shares = parser.add_mutually_exclusive_group()
     shares.add_argument(
         "--prevalence",
@@ -51,31 +85,97 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _confidence(text: str) -> float:
+    level = float(text)
+    if not 0.0 < level < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.9 is")
+    return level
+
+
 def execute(options: argparse.Namespace) -> None:
     """Carry out a parsed command line."""
     parquet = options.out.lower().endswith(".parquet")
-    packages = ["pandas", "skops", "rich", *(["pyarrow"] if parquet else [])]
+    packages = ["pandas", "rich", *(["pyarrow"] if parquet else [])]
     terminal.require_packages("predict", *packages)
+    if options.out == "-" and options.json:
+        raise terminal.UsageError("--json needs a file for the probabilities; name it with --out.")
     if options.out != "-":
-        inputs = (options.data, options.model)
+        inputs = () if options.force else (options.data, options.model)
         terminal.check_out(Path(options.out), ".csv", ".parquet", inputs=inputs)
-    from angcal.persistence import about, load
-    from angcal.tables import TableError, read_table
+    from angcal.tables.reading import check_file, read_table
 
-    with terminal.stages(3) as begin:
+    check_file(options.data)
+    if not options.model.exists():
+        raise ValueError(f"{options.model} does not exist; check the name and the folder.")
+    from angcal.persistence import about, load
+
+    with terminal.stages(3) as begin, terminal.noted() as notes:
         begin("reading the model")
-        model, known = load(options.model), about(options.model)
+        model, known = load(options.model, key=options.key), about(options.model)
         begin("reading the table")
-        frame = read_table(options.data, least_rows=1)
-        if options.id is not None and options.id not in frame.columns:
-            raise TableError(
-                f"{options.data} has no column called {options.id!r} for --id; name one it has."
-            )
+        given = terminal.reading_options(options)
+        needed = [] if options.id is None else [options.id]
+        frame = read_table(options.data, least_rows=1, needed=needed, **given)
+        options.id = _identifier(options, known, frame)
         rows = _rows_for(model, known, frame, options.data, options.id)
         model = _at_prevalence(model, known, options)
         begin(f"predicting {len(rows)} rows")
-        table = _probabilities(model, rows, frame, options.id)
-    _write(table, options.out)
+        table = _probabilities(model, rows, frame, options)
+        notes += _compared_with_training(model, rows, table)
+        _move_first(table, model.classes_[0], known.get("positive"))
+    _write(table, options)
+    if options.json:
+        _print_json(table, known, notes, options)
+        return
+    for note in notes:
+        terminal.tell(f"note: {note}")
+
+
+def _move_first(table: Any, first: Any, positive: Any) -> None:
+    """Put the class that was asked about before the others."""
+    if f"p_{positive}" in table.columns:
+        place = list(table.columns).index(f"p_{first}")
+        table.insert(place, f"p_{positive}", table.pop(f"p_{positive}"))
+
+
+def _print_json(
+    table: Any, known: dict[str, Any], notes: list[str], options: argparse.Namespace
+) -> None:
+    """What is in the file, and the model's own figures under the names that angcal fit gives."""
+    outside = table.get("outside_training")
+    numbers = {
+        "rows": len(table),
+        "classes": {str(name): int(n) for name, n in table["predicted"].value_counts().items()},
+        "rows_outside_training": None if outside is None else int((outside > 0).sum()),
+        "target": known.get("target"),
+        "leave_one_out": known.get("leave_one_out"),
+        "warnings": notes,
+        "model": str(options.model),
+        "predictions": options.out,
+    }
+    terminal.say(json.dumps(numbers, allow_nan=False))
+
+
+def _identifier(options: argparse.Namespace, known: dict[str, Any], frame: Any) -> str | None:
+    """The column to carry over: the one asked for, or that of the fit where it is there."""
+    from angcal.tables.errors import require_column
+
+    if options.id is None:
+        kept = known.get("id")
+        return kept if kept in frame.columns else None
+    require_column(list(frame.columns), options.id)
+    return str(options.id)
+
+
+def _compared_with_training(model: Any, rows: Any, table: Any) -> list[str]:
+    """Add how many entries of each row are unlike all training rows; say what may be wrong."""
+    from angcal.tables import unlike_training
+
+    steps = getattr(model, "steps", None)
+    outside, notes = unlike_training(steps[0][1] if steps else None, rows)
+    if outside is not None:
+        table["outside_training"] = outside
+    return notes
 
 
 def _at_prevalence(model: Any, known: dict[str, Any], options: argparse.Namespace) -> Any:
@@ -88,7 +188,8 @@ def _at_prevalence(model: Any, known: dict[str, Any], options: argparse.Namespac
         if options.prevalence is not None:
             model = with_prevalence(model, _given_shares(options.prevalence, names))
         elif options.prevalence_from is not None:
-            frame = read_table(options.prevalence_from, least_rows=1)
+            given = terminal.reading_options(options)
+            frame = read_table(options.prevalence_from, least_rows=1, **given)
             rows = _rows_for(model, known, frame, options.prevalence_from, options.id, quiet=True)
             model = with_prevalence_from(model, rows)
         else:
@@ -169,18 +270,19 @@ def _rows_for(
     return rows
 
 
-def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) -> Any:
-    """A table with the identifier, one column per class, and the likeliest class."""
+def _probabilities(model: Any, rows: Any, frame: Any, options: argparse.Namespace) -> Any:
+    """A table with the identifier, one column per class, the likeliest class, and intervals."""
     import numpy as np
     import pandas as pd
 
     from angcal.tables import TableError
 
-    starts = range(0, len(rows), ROWS_AT_ONCE)
-    p = np.concatenate([model.predict_proba(rows[i : i + ROWS_AT_ONCE]) for i in starts])
-    classes = np.asarray(model.classes_)
+    p = _in_blocks(model.predict_proba, rows)
+    classes, identifier = np.asarray(model.classes_), options.id
     result = pd.DataFrame(p, columns=[f"p_{label}" for label in classes])
     result["predicted"] = classes[p.argmax(axis=1)]
+    if options.interval is not None:
+        result = pd.concat([result, _intervals(model, rows, options.interval)], axis=1)
     if identifier is not None:
         if identifier in result.columns:
             raise TableError(
@@ -190,15 +292,86 @@ def _probabilities(model: Any, rows: Any, frame: Any, identifier: str | None) ->
     return result
 
 
-def _write(table: Any, out: str) -> None:
+def _in_blocks(predict: Any, rows: Any) -> Any:
+    import numpy as np
+
+    starts = range(0, len(rows), ROWS_AT_ONCE)
+    return np.concatenate([predict(rows[i : i + ROWS_AT_ONCE]) for i in starts])
+
+
+def _intervals(model: Any, rows: Any, confidence: float) -> Any:
+    """Both intervals of each class, or of the second of two."""
+    import numpy as np
+    import pandas as pd
+
+    classifier, transform = _classifier(model)
+    classes = np.asarray(model.classes_)
+    named = classes if len(classes) > 2 else classes[1:]
+    columns = {}
+    for kind, prefix in (("curve", ""), ("row", "row_")):
+        asked = partial(classifier.predict_interval, kind=kind, confidence=confidence)
+        found = _in_blocks(lambda block, asked=asked: asked(transform(block)), rows)
+        found = found.reshape(len(rows), len(named), 2)
+        for k, label in enumerate(named):
+            columns[f"{prefix}low_{label}"] = found[:, k, 0]
+            columns[f"{prefix}high_{label}"] = found[:, k, 1]
+    return pd.DataFrame(columns)
+
+
+def _classifier(model: Any) -> tuple[Any, Any]:
+    """(classifier with intervals, what its rows go through first); a Pipeline has none itself."""
+    from sklearn.pipeline import Pipeline
+
+    from angcal.tables import TableError
+
+    piped = isinstance(model, Pipeline)
+    classifier = model[-1] if piped else model
+    if not hasattr(classifier, "predict_interval"):
+        raise TableError(
+            f"--interval needs a model with intervals, which {type(classifier).__name__} does not "
+            "have; leave --interval out, or fit one with: angcal fit."
+        )
+    return classifier, model[:-1].transform if piped and len(model) > 1 else lambda rows: rows
+
+
+def _write(table: Any, options: argparse.Namespace) -> None:
     from angcal.files import write_text, written
 
-    if out.lower().endswith(".parquet"):
-        with written(Path(out)) as file:
+    if options.out.lower().endswith(".parquet"):
+        with written(Path(options.out)) as file:
             table.to_parquet(file, index=False, engine="pyarrow")
-    elif out != "-":
-        write_text(Path(out), table.to_csv(index=False))
+        return
+    if not options.raw_text:
+        table = _harmless(table, to_terminal=options.out == "-")
+    if options.out != "-":
+        write_text(Path(options.out), table.to_csv(index=False))
     else:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file: names must not get lost
         table.to_csv(sys.stdout, index=False)
+
+
+def _harmless(table: Any, *, to_terminal: bool) -> Any:
+    """The table with text that is neither a formula nor, on a terminal, an order to it."""
+    from angcal.files import safe_cell
+    from angcal.tables.errors import clean
+
+    changed = 0
+
+    def harmless(entry: Any) -> Any:
+        nonlocal changed
+        if not isinstance(entry, str):
+            return entry
+        safe = safe_cell(clean(entry) if to_terminal else entry)
+        changed += safe != entry
+        return safe
+
+    text = [name for name in table.columns if table[name].dtype.kind not in "biuf"]
+    table = table.assign(**{name: table[name].map(harmless) for name in text})
+    table.columns = [harmless(name) for name in table.columns]
+    if changed:
+        terminal.tell(
+            f"note: {changed} cells that look like formulas or hold control characters were made "
+            "harmless; --raw-text leaves them as they are"
+        )
+    return table

@@ -51,25 +51,25 @@ def execute(options: argparse.Namespace) -> None:
     terminal.check_out(options.out, ".html", ".htm")
     from angcal.files import write_text
 
-    with terminal.threads(options.jobs):
-        found, html = _make(options)
+    found, html = _make(options)
     write_text(options.out, html)
     _print_outcome(options, found)
 
 
 def _make(options: argparse.Namespace) -> tuple[Any, str]:
     """(findings, page), with a bar on the terminal meanwhile."""
-    from angcal.report import examine, page
-    from angcal.report.comparison import fold_count, repeats_for
-    from angcal.report.findings import plain_words
-
     with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
         features, y, pool, groups = terminal.read_tables(options)
+    from angcal.report import examine, page
+    from angcal.report.comparison import fold_count, repeats_for
+    from angcal.report.findings import plain_words
+
     size, n_classes = features.shape[0] * features.shape[1], len(set(y.tolist()))
     repeats = options.repeats or repeats_for(size, n_classes)
-    with terminal.stages(2 + repeats * fold_count(y, groups)) as begin:
+    steps = 2 + repeats * fold_count(y, groups)
+    with terminal.threads(options.jobs), terminal.stages(steps) as begin:
 
         def progress(done: int, total: int, what: str) -> None:
             if what == "fitting":

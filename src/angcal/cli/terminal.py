@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import textwrap
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,7 @@ from threading import Timer
 from typing import Any
 
 from angcal.arguments import seed
+from angcal.cli.interrupts import asked
 from angcal.tables.errors import MissingPackageError, clean
 
 PATIENCE = 2.0  # seconds before a bar appears
@@ -51,6 +53,17 @@ def say(text: str) -> None:
 def tell(message: str) -> None:
     """A note for the person at the terminal, beside what the command prints."""
     print(clean(message), file=sys.stderr)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """A list that has, at the end of the block, what was warned about in it."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield notes
+    messages = (" ".join(str(entry.message).split()) for entry in caught)
+    notes[:0] = dict.fromkeys(messages)
 
 
 def wrap(text: str, indent: str = "") -> str:
@@ -96,10 +109,23 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda name: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        text,
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task("", total=total)
     begun = 0
@@ -151,6 +177,8 @@ def guarded(name: str, execute: Callable[[Namespace], None]) -> Callable[[Namesp
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return Exit.FAILED
         except Exception as error:
+            if asked():
+                raise KeyboardInterrupt from error
             if os.environ.get("ANGCAL_DEBUG"):
                 raise
             return _ended(name, error)
@@ -192,7 +220,11 @@ def check_out(path: Path, *suffixes: str, inputs: Sequence[Path] = ()) -> None:
     if path.is_dir():
         raise UsageError(f"--out {path} is a folder; name a file in it.")
     if any(path.resolve() == read.resolve() for read in inputs):
-        raise UsageError(f"--out {path} would overwrite its own input; name another file.")
+        raise UsageError(
+            f"--out {path} would overwrite its own input; name another file, or say --force."
+        )
+    if folder != path.parent and os.access(folder, os.W_OK):
+        tell(f"note: the folder {path.parent} is not there and will be made")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(
             f"--out {path} cannot be written: {folder} is no folder that is open to you."
@@ -229,11 +261,48 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
         help="column that says which rows belong together, such as a patient's number: "
         "probabilities are then for rows of new groups",
     )
+    parser.add_argument(
+        "--positive",
+        metavar="CLASS",
+        help="the class that is asked about; of three and more classes, the others become one",
+    )
+    parser.add_argument(
+        "--id", metavar="COLUMN", help="column that identifies rows; it is no feature"
+    )
+    for option, what in (
+        ("--drop", "leave this column out; repeat it, or put commas between names"),
+        ("--keep", "use this column although it looks like an identifier"),
+    ):
+        parser.add_argument(option, metavar="COLUMN", action="append", default=[], help=what)
+    add_reading_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     parser.add_argument("--seed", type=seed, default=0, help=seed_help)
     parser.add_argument(
         "--jobs", type=_jobs, help="threads of the linear algebra; -1 is one per core"
     )
+
+
+def add_reading_arguments(parser: ArgumentParser) -> None:
+    """Arguments that say how a table is written, where that cannot be seen from the file."""
+    parser.add_argument(
+        "--sep", metavar="MARK", help="what separates cells of a text file, such as ';' or tab"
+    )
+    parser.add_argument(
+        "--encoding", help="of a text file, such as cp1252 (default: found from the file)"
+    )
+    parser.add_argument(
+        "--sheet", metavar="NAME", help="sheet of a spreadsheet (default: the first)"
+    )
+
+
+def reading_options(options: Namespace) -> dict[str, Any]:
+    """What `angcal.tables.read_table` takes of these."""
+    return {"separator": options.sep, "encoding": options.encoding, "sheet": options.sheet}
+
+
+def add_key(parser: ArgumentParser, purpose: str) -> None:
+    """The argument ``--key`` of the commands that write or read a model file."""
+    parser.add_argument("--key", metavar="FILE", type=Path, help=purpose)
 
 
 def _jobs(text: str) -> int:
@@ -244,14 +313,33 @@ def _jobs(text: str) -> int:
 
 
 def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
-    """(features, labels, pool or None, groups or None) that the arguments name."""
-    from angcal.tables import read_table, split_groups, split_target
+    """(features, labels, pool or None, groups or None) that the arguments name.
 
-    features, y = split_target(read_table(options.data), options.target)
+    What may be a mistake in the table is warned about.
+    """
+    from angcal.tables.reading import check_file, read_table
+
+    given = reading_options(options)
+    if options.pool is not None:
+        check_file(options.pool)
+    needed = [options.target, *([options.groups] if options.groups else [])]
+    frame = read_table(options.data, needed=needed, **given)
+    # Each import as late as it can be: what is refused is refused at once.
+    from angcal.tables.targets import split_groups, split_target
+
+    features, y = split_target(frame, options.target, positive=options.positive)
     groups = None
     if options.groups is not None:
         features, groups = split_groups(features, options.groups)
-    return features, y, None if options.pool is None else read_table(options.pool), groups
+    from angcal.tables import choose_columns, warn_about
+
+    features = choose_columns(
+        features, drop=options.drop, keep=options.keep, identifier=options.id or ""
+    )
+    warn_about(features, y, options.target, grouped=groups is not None)
+    given |= {"sheet": None}  # of the table, not of the pool
+    pool = None if options.pool is None else read_table(options.pool, **given)
+    return features, y, pool, groups
 
 
 def threads(number: int | None) -> AbstractContextManager[Any]:

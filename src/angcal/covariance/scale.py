@@ -25,11 +25,14 @@ class ScoreScale:
     norm : float
         ‖ŵ‖_Σ.
     source : {"covariance", "pool", "leave-one-out scores"}
+    center_rows : int, default=0
+        Rows whose mean score the center is; 0 where it is known.
     """
 
     center: float
     norm: float
     source: str
+    center_rows: int = 0
 
     def standardise(self, scores: Floats) -> Floats:
         """s = (u − center)/‖ŵ‖_Σ."""
@@ -53,17 +56,20 @@ def score_scale(
     if pool is not None:
         scores = open_pool(pool, len(coef)).survey(coef)
         center, norm = _pool_moments(scores, intercept, observables.has_intercept)
+        rows = scores.count
     else:
         center, norm = _moments(
             observables.calibration_scores, case_weights, observables.has_intercept
         )
+        rows = observables.n_samples
+    rows = rows if observables.has_intercept else 0
     source = "leave-one-out scores" if pool is None else "pool"
     if is_operator(covariance):
-        return ScoreScale(center, float(covariance.norm(coef)), "covariance")
+        return ScoreScale(center, float(covariance.norm(coef)), "covariance", rows)
     if covariance is not None and not isinstance(covariance, BaseEstimator):
         matrix = check_covariance(covariance, len(coef))
         norm, source = float(np.sqrt(max(float(coef @ matrix @ coef), 0.0))), "covariance"
-    return ScoreScale(center, norm, source)
+    return ScoreScale(center, norm, source, rows)
 
 
 def _pool_moments(scores: Moments, intercept: float, centred: bool) -> tuple[float, float]:

@@ -102,8 +102,10 @@ def _matrix_fits(d: int) -> bool:
     return 3 * 8 * d**2 <= MEMORY_LIMIT
 
 
-def _exact_precision(pool: Pool, centred: bool, note: str = "") -> Precision:
+def _exact_precision(pool: Pool, centred: bool, note: str = "") -> Precision | str:
     _, matrix = pool_covariance(pool, centred)
+    if not np.any(matrix):
+        return "every column of the pool is constant"
     source = f"a pool of {pool.n_rows} rows{note}"
     return invert(matrix, source=source, estimated=True, fresh=True)
 

@@ -92,6 +92,8 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
     curve_ : CalibratedCurve, AveragedCurve, ConstantCurve or MulticlassPredictor
         The map from score to probability, or from all scores to all probabilities. Where the link
         is estimated it is an average over what the labels leave open.
+    interval_law_ : Law
+        What `predict_interval` goes by; its size does not depend on the number of rows.
     calibration_ : MapChoice
         For three and more classes: which map is delivered (``method``), why (``reason``), and the
         leave-one-out log-losses that decided (``losses``). Temperature scaling or the base model's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -11,17 +11,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.angle import Angle
+from angcal.arrays import on_host, placed_like
 from angcal.calibrate import Calibration, Options, calibrate
 from angcal.estimators.options import resolved_link, resolved_softmax
 from angcal.estimators.prediction import CalibratedPrediction
-from angcal.estimators.training import Training
+from angcal.estimators.training import Training, on_device
+from angcal.intervals import Law, check_interval, interval, interval_law
 from angcal.multiclass import ClassCalibration, ClassScores, calibrate_classes, class_scores
 from angcal.multiclass.observable import asked_angles
 from angcal.notices import PoolWarning, warn
 from angcal.observables import Observables
-from angcal.planner import Plan, plan_from_pilot
 from angcal.pools import open_pool
 from angcal.problem import LinearFit
+
+if TYPE_CHECKING:
+    from angcal.planner import Plan
 
 
 class AngularBase(CalibratedPrediction):
@@ -35,6 +39,7 @@ class AngularBase(CalibratedPrediction):
     angle_: Any
     link_: Any
     observables_: Any
+    interval_law_: Law
     _left_out: Any
 
     def __sklearn_clone__(self) -> Self:
@@ -96,6 +101,8 @@ class AngularBase(CalibratedPrediction):
         Plan
             Expected ``log_loss``, ``accuracy``, ``ece``, ``cosine`` and ``C`` with intervals.
         """
+        from angcal.planner import plan_from_pilot
+
         check_is_fitted(self, "curve_")
         if len(self.classes_) > 2:
             raise ValueError(
@@ -129,6 +136,77 @@ class AngularBase(CalibratedPrediction):
                 "rows to plan from: clf.plan(n, X=X, y=y), for groups one row of each."
             )
         return rows, training.codes, pool
+
+    def predict_interval(self, X: Any, kind: str = "curve", confidence: float = 0.9) -> Floats:
+        r"""Where a probability lies with this confidence: lower and upper end.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix, dataframe or tensor
+            New rows.
+        kind : {"curve", "row"}, default="curve"
+            "curve": the calibrated probability of all rows with this score, which n labels tell
+            only so well. "row": the row's own probability. Rows of one score differ by what the
+            weights have not found, P = σ(κ(c·s + √(1−c²)Z) + β), so that this interval stays wide
+            however many rows fitted the curve. It needs the angle; where labels alone leave that
+            open it is wider, and a covariance or a pool narrows it.
+        confidence : float, default=0.9
+            Level of the interval, whose tails are equally likely.
+
+        Returns
+        -------
+        (n, 2) or (n, K, 2) array
+            Of P(y = classes_[1]) for two classes, of each class for more; a tensor where X is one.
+
+        Notes
+        -----
+        Intervals of the curve hold `predict_proba`; those of a row need not at low levels, because
+        it is a mean, and a row's probability may be near 0 or near 1 more often than near it.
+        Where probabilities are averages over several models, the interval is that of the mixture
+        of theirs. At a cosine that was given, with a known link, nothing of the curve is open but
+        where scores are centered. Where there is no signal, intervals of the curve are those of
+        the prevalence. Copies by `with_prevalence` have intervals for two classes.
+
+        Examples
+        --------
+        >>> from angcal import AngularCalibratedClassifier, Logit
+        >>> from angcal.simulation import simulate
+        >>> data = simulate(300, 200, link=Logit(scale=3), random_state=0)
+        >>> clf = AngularCalibratedClassifier().fit(data.X, data.y)
+        >>> clf.predict_interval(data.X[:5], kind="row", confidence=0.8).shape
+        (5, 2)
+        """
+        check_is_fitted(self, "curve_")
+        check_interval(kind, confidence)
+        shares, laws, scores = self._interval_models(X)
+        found = self._at_prevalence(interval(shares, laws, scores, kind, float(confidence)))
+        if kind == "curve":
+            p = on_host(self.predict_proba(X))
+            p = p if found.ndim == 3 else p[:, 1]
+            found[..., 0] = np.minimum(found[..., 0], p)
+            found[..., 1] = np.maximum(found[..., 1], p)
+        return placed_like(found, X) if on_device(X) else found
+
+    def _at_prevalence(self, ends: Floats) -> Floats:
+        """Ends for other shares of the classes, which two classes' probabilities rise with."""
+        if not hasattr(self, "prevalence_"):
+            return ends
+        if ends.ndim == 3:
+            raise ValueError(
+                f"predict_interval at another prevalence is for two classes; there are "
+                f"{ends.shape[1]}. Take the intervals of the model that with_prevalence copied."
+            )
+        both = [np.column_stack([1.0 - end, end]) for end in ends.T]
+        return np.column_stack([self.prevalence_.apply(each)[:, 1] for each in both])
+
+    def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
+        """(shares, laws, scores of X) of the models that are averaged; of one otherwise."""
+        if on_device(X):
+            scores = on_host(self._device_scores(X))
+            scores = scores if len(self.classes_) > 2 else scores[:, 0]
+        else:
+            scores = self._scores(X)
+        return [1.0], [self.interval_law_], [scores]
 
     def _given_pool(self, pool: Any) -> Any:
         """The pool of ``fit``, or the constructor's; warns of data that a file did not keep."""
@@ -209,6 +287,7 @@ class AngularBase(CalibratedPrediction):
     def _keep(self, result: Calibration | ClassCalibration) -> Self:
         """Set the attributes that a calibration gives."""
         self.angle_, self.link_, self._left_out = result.angle, result.link, result.left_out
+        self.interval_law_ = interval_law(result)
         if isinstance(result, Calibration):
             self.curve_, self.scale_ = result.curve, result.scale
         else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -141,7 +142,7 @@ def _leaves_scipy_idle(model: Any) -> bool:
 def _fit_clone(
     model: Any, X: Any, y: Any, sample_weight: Floats | None, fit_params: dict[str, Any]
 ) -> Any:
-    with side_pools_at_rest() if _leaves_scipy_idle(model) else nullcontext():
+    with side_pools_at_rest() if _leaves_scipy_idle(model) else nullcontext(), _worded(model):
         if sample_weight is None:
             return clone(model).fit(X, y, **fit_params)
         if isinstance(model, Pipeline):
@@ -158,6 +159,23 @@ def _fit_clone(
         with config_context(enable_metadata_routing=True):
             fitted.estimator.set_fit_request(sample_weight=True)
             return fitted.fit(X, y, sample_weight=sample_weight, **fit_params)
+
+
+@contextmanager
+def _worded(model: Any) -> Iterator[None]:
+    """Errors of the arithmetic inside of a base model, with what to do about them."""
+    try:
+        yield
+    except (ArithmeticError, np.linalg.LinAlgError, ValueError) as error:
+        # scikit-learn's own sentences name what is wrong; those of NumPy and SciPy do not.
+        plain = isinstance(error, ValueError) and "infs or NaNs" not in str(error)
+        if plain and not isinstance(error, np.linalg.LinAlgError):
+            raise
+        raise ValueError(
+            f"{type(model).__name__} cannot be fitted to these X and sample_weight "
+            f"({type(error).__name__}: {error}); scale them to be about 1, or strengthen its "
+            "penalty."
+        ) from error
 
 
 def _fit_pipeline(

@@ -37,6 +37,7 @@ from angcal.estimators.training import (
     validated,
     warn_about_repeats,
 )
+from angcal.intervals import Law, interval_law
 from angcal.losses import Multinomial
 from angcal.multiclass import class_scores
 from angcal.notices import AngleWarning, PenaltyWarning, warn
@@ -124,8 +125,8 @@ class AngularLogisticRegressionCV(AngularBase):
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
     average_ : PenaltyAverage, FoldAverage or None
         The models that are averaged.
-    angle_, link_, scale_, curve_, observables_, loo_proba_, plain_loo_proba_, coef_, intercept_,
-    distance_to_optimum_
+    angle_, link_, scale_, curve_, interval_law_, observables_, loo_proba_, plain_loo_proba_, coef_,
+    intercept_, distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
         are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
     passes_ : int
@@ -256,9 +257,11 @@ class AngularLogisticRegressionCV(AngularBase):
         design = self._design(training)
         self.Cs_ = self._inverse_strengths(design)
         # (A), (B) Fits under all penalties, and what each reveals.
-        solution = design.solver(1.0 / self.Cs_).solve(self.tol)
+        with np.errstate(over="ignore"):
+            strengths = 1.0 / self.Cs_  # the solver refuses infinity, and names Cs
+        solution = design.solver(strengths).solve(self.tol)
         observed = observe_path(
-            design, 1.0 / self.Cs_, solution, self.observables, groups=training.groups_of(X)
+            design, strengths, solution, self.observables, groups=training.groups_of(X)
         )
         curves = path_curves(design, solution, observed, training.weights)
         errors = curves.sampling_error(self.scoring, observed)
@@ -310,7 +313,7 @@ class AngularLogisticRegressionCV(AngularBase):
     ) -> PenaltyAverage:
         """The models of all penalties that have a share, each calibrated as the chosen one is."""
         used = np.flatnonzero(self.shares_)
-        curves = []
+        curves, laws = [], []
         for k in used.tolist():
             observed, intercept = observables[k], intercepts[k]
             fit = replace(
@@ -326,7 +329,10 @@ class AngularLogisticRegressionCV(AngularBase):
                 warnings.simplefilter("ignore", AngleWarning)
                 result = self._calibrated([fit], [observed], training, options)
             curves.append(result.curve if isinstance(result, Calibration) else result.map)
-        return PenaltyAverage(self.shares_[used], self.coefs_paths_[used], intercepts[used], curves)
+            laws.append(interval_law(result))
+        return PenaltyAverage(
+            self.shares_[used], self.coefs_paths_[used], intercepts[used], curves, laws
+        )
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, K) probabilities, of the chosen fit or averaged."""
@@ -335,6 +341,15 @@ class AngularLogisticRegressionCV(AngularBase):
             return super()._probabilities(X)
         rows = validate_data(self, X, reset=False, **ARRAY_RULES)
         return of_each_class(self.average_.predict(rows))
+
+    def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
+        if self.average_ is None:
+            return super()._interval_models(X)
+        rows = validate_data(self, X, reset=False, **ARRAY_RULES)
+        if isinstance(self.average_, FoldAverage):
+            return self.average_.interval_models(rows)
+        average = self.average_
+        return average.shares.tolist(), average.laws, list(average.scores(rows))
 
     def _why_not_on_device(self) -> str | None:
         if self.average_ is not None:
@@ -458,6 +473,12 @@ class FoldAverage:
     def predict(self, rows: Matrix) -> Floats:
         """(n, K) means of the probabilities over the classifiers."""
         return np.mean([classifier.predict_proba(rows) for classifier in self.classifiers], axis=0)
+
+    def interval_models(self, rows: Matrix) -> tuple[list[float], list[Law], list[Floats]]:
+        """(shares, laws, scores) of the classifiers."""
+        found = [classifier._interval_models(rows) for classifier in self.classifiers]
+        laws, scores = [laws[0] for _, laws, _ in found], [scores[0] for _, _, scores in found]
+        return [1.0 / len(found)] * len(found), laws, scores
 
 
 def check_folds(labels: Floats) -> int:

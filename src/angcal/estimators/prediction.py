@@ -277,6 +277,14 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
     def _on_device(self, X: Any) -> Any:
         """As `predict_proba`, a tensor where X is one."""
+        scores = self._device_scores(X)
+        if len(self.classes_) > 2:
+            return predict_on_device(self.curve_, scores)
+        positive = on_device_curve(self.curve_, scores[:, 0])
+        return namespace_of(X).stack([1.0 - positive, positive], axis=1)
+
+    def _device_scores(self, X: Any) -> Any:
+        """(n, 1) or (n, K) scores of a tensor, one too."""
         reason = self._why_not_on_device()
         if reason is not None:
             raise TypeError(
@@ -284,11 +292,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             )
         check_tensor(X, self.n_features_in_)
         weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
-        scores = X @ weights.T + intercept
-        if len(self.classes_) > 2:
-            return predict_on_device(self.curve_, scores)
-        positive = on_device_curve(self.curve_, scores[:, 0])
-        return namespace_of(X).stack([1.0 - positive, positive], axis=1)
+        return X @ weights.T + intercept
 
     def _why_not_on_device(self) -> str | None:
         if takes_raw_rows(getattr(self, "estimator_", None)):

@@ -199,6 +199,13 @@ def _weighted(
     kept = weights > 0
     if not kept.any():
         raise ValueError("sample_weight is zero everywhere; at least five rows must count.")
+    least, most = weights[kept].min(), weights.max()
+    # Products of weights and squares of X are formed; beyond this they may be no numbers.
+    if least < 1e-100 or most > 1e100:
+        raise ValueError(
+            f"sample_weight goes from {least:.2g} to {most:.2g}, too far from 1 to be computed "
+            "with; multiply it by a number so that weights are about 1, or leave such rows out."
+        )
     weighted = sample_weight is not None
     training = Training(X, classes, codes, weights, weighted, fit_params, groups)
     if kept.all():

@@ -15,6 +15,7 @@ from angcal.estimators import (
     AngularLogisticRegressionCV,
     ScoreCalibratedClassifier,
 )
+from angcal.export.checksum import sealed
 from angcal.export.curves import check_curve, curves_of, write_model
 from angcal.export.nodes import ExportError, Nodes
 from angcal.sklearn_problems import unwrap
@@ -53,10 +54,12 @@ def to_onnx(
     -------
     onnx.ModelProto
         ``SerializeToString()`` is what goes into a file. Outputs are ``label`` (one per row) and
-        ``probabilities`` (one column per class, in the order of ``classes_``).
+        ``probabilities`` (one column per class, in the order of ``classes_``). Its metadata hold a
+        checksum.
 
     See Also
     --------
+    verified_onnx : Verifies the checksum of a file.
     register_converters : For a classifier inside a larger model.
 
     Examples
@@ -75,11 +78,11 @@ def to_onnx(
     register_converters()
     convert = partial(skl2onnx.convert_sklearn, model, "angcal", target_opset=target_opset)
     if initial_types is not None:
-        return convert(initial_types=initial_types)
+        return sealed(convert(initial_types=initial_types))
     from skl2onnx.common.data_types import DoubleTensorType
 
     exact = convert(initial_types=[("X", DoubleTensorType([None, _column_count(X)]))])
-    return exact if dtype == "float64" else _in_single_precision(exact)
+    return sealed(exact if dtype == "float64" else _in_single_precision(exact))
 
 
 def _last_step(model: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.choice import factorize
+from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
 from angcal.leverages.steps import remaining_curvature
@@ -189,7 +190,13 @@ def _batch(
     scale = 1.0 / np.sqrt(np.maximum(np.einsum("cjj->cj", H), np.finfo(Z.dtype).tiny))
     H *= scale[:, :, None]
     H *= scale[:, None, :]
-    inverse = np.linalg.inv(H)
+    try:
+        inverse = np.linalg.inv(H)
+    except np.linalg.LinAlgError as error:
+        raise SingularHessianError(
+            "The Hessian of the penalised loss is singular, so the fit is not unique. Add or "
+            "strengthen a penalty, or scale the columns of X to be about 1."
+        ) from error
     # Up to this diagonal of an inverse, single precision is good to a thousandth.
     if single and not np.einsum("cjj->cj", inverse).max() <= 3e3:
         return _batch(rows, D, strengths, with_coupling, single=False)

@@ -21,10 +21,13 @@ from angcal.multiclass.choice import (
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.integration import NEGLIGIBLE_VARIANCE, noise_of
-from angcal.multiclass.known import Whitened, estimate_known, whiten
+from angcal.multiclass.known import CrossAngles, Whitened, estimate_known, whiten
 from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical_spread
 from angcal.multiclass.predictor import MulticlassPredictor
 from angcal.notices import AngleWarning, warn
+
+MOST_ERROR_AXES = 20
+"""Of the angles' error at a known link: each costs intervals another integral."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +109,19 @@ class LeftOutClasses:
 
 @dataclass(frozen=True, eq=False)
 class ClassCalibration:
-    """Angles, link, the map that is delivered, and why it is this one."""
+    """Angles, link, the map that is delivered, and why it is this one.
+
+    ``posterior`` is what labels say about an unknown link, ``moved`` are predictors of a known one
+    whose angles are off by a standard error, one for each axis of their error.
+    """
 
     angle: AngleMatrix
     link: Softmax
     map: ClassMap | MulticlassPredictor
     choice: MapChoice
     left_out: LeftOutClasses
+    posterior: ClassPosterior | None = None
+    moved: tuple[MulticlassPredictor, ...] = ()
 
 
 def calibrate_classes(
@@ -146,6 +155,11 @@ def calibrate_classes(
             reason = "leaving a row out moves its scores more than the rows differ"
             return _fallback(scores, codes, weights, confidence, reason)
         return _known(scores, codes, weights, whitened, link, confidence)
+    with np.errstate(over="ignore"):
+        width = float(np.ptp(scores.honest, axis=0).max())
+    if not 1e-100 < width < 1e100:
+        reason = f"scores of the rows differ by {width:.1g}, too little or too much to compute with"
+        return _fallback(scores, codes, weights, confidence, reason)
     posterior = class_posterior(
         scores.honest, codes, weights, are_logits=scores.link is not None, groups=scores.groups
     )
@@ -161,8 +175,8 @@ def _unknown(
     observable: list[Angle] | str | None,
 ) -> ClassCalibration:
     found = posterior.map
-    left_out = found.predict(scores.honest, -posterior.left_out_steps(scores.groups))
-    angular = Candidate("angular", found, left_out)
+    without_own = found.predict(scores.honest, -posterior.left_out_steps(scores.groups))
+    angular = Candidate("angular", found, without_own)
     others = simpler_maps(scores, codes, weights)
     delivered, choice = choose(angular, others, codes, weights, scores.groups)
     if isinstance(observable, list):
@@ -186,7 +200,8 @@ def _unknown(
     # The tails stay within what n labels can know, shared by the unlikely classes.
     bounded = replace(delivered.map, floor=tail_floor(len(codes)) / (K - 1))
     link = Softmax(K, offset=found.shares @ found.offsets)
-    return ClassCalibration(angle, link, bounded, choice, _left_out(scores, delivered.left_out))
+    left_out = _left_out(scores, delivered.left_out)
+    return ClassCalibration(angle, link, bounded, choice, left_out, posterior)
 
 
 def _left_out(scores: ClassScores, calibrated: Floats) -> LeftOutClasses:
@@ -284,14 +299,10 @@ def _known(
         )
     offset = np.asarray(link.offset)
     found = estimate_known(codes, weights, whitened, A, offset, gamma)
-    per_score = A @ found.covariance @ whitened.inverse
-    rest = gamma - found.covariance @ found.covariance.T
-    predictor = MulticlassPredictor(
-        Softmax(len(A), offset=offset),
-        per_score,
-        -per_score @ whitened.center,
-        noise_of(A @ rest @ A.T),
-        np.zeros(len(A)),
+    predictor = _known_predictor(found.covariance, whitened, offset, gamma)
+    moved = tuple(
+        _known_predictor(found.covariance + step, whitened, offset, gamma)
+        for step in _standard_errors(found)
     )
     reach = whitened.factor / np.maximum(
         np.sqrt(np.sum(whitened.factor**2, axis=1, keepdims=True)), np.finfo(float).tiny
@@ -320,7 +331,35 @@ def _known(
     )
     choice = MapChoice("angular", "the angular map: the link is known", {})
     left_out = _left_out(scores, predictor.predict(scores.honest))
-    return ClassCalibration(angle, link, predictor, choice, left_out)
+    return ClassCalibration(angle, link, predictor, choice, left_out, moved=moved)
+
+
+def _known_predictor(
+    covariance: Floats, whitened: Whitened, offset: Floats, gamma: Floats
+) -> MulticlassPredictor:
+    """E_Z softmax(M·S + β + LZ) for C = Cov(h, s̃) and Cov(h)."""
+    A = contrasts(len(offset))
+    per_score = A @ covariance @ whitened.inverse
+    rest = gamma - covariance @ covariance.T
+    return MulticlassPredictor(
+        Softmax(len(A), offset=offset),
+        per_score,
+        -per_score @ whitened.center,
+        noise_of(A @ rest @ A.T),
+        np.zeros(len(A)),
+    )
+
+
+def _standard_errors(found: CrossAngles) -> list[Floats]:
+    """Steps of one standard error of C along the axes of its error; the longest stand for all."""
+    values, vectors = np.linalg.eigh(found.variance)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    kept = slice(MOST_ERROR_AXES)
+    share = max(float(values[kept].sum()), np.finfo(float).tiny) / max(
+        float(values.sum()), np.finfo(float).tiny
+    )
+    steps = vectors[:, kept] * np.sqrt(values[kept] / share)
+    return [step.reshape(found.covariance.shape) for step in steps.T]
 
 
 # -- no signal -------------------------------------------------------------------------------

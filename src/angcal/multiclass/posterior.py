@@ -63,8 +63,15 @@ class ClassPosterior:
         return self.scores - self.scores.mean(axis=1, keepdims=True)
 
     @cached_property
-    def _means(self) -> Floats:
+    def means(self) -> Floats:
+        """m."""
         return np.average(self._centered, axis=0, weights=self.weights)
+
+    @property
+    def score_covariance(self) -> Floats:
+        """(K, K), of the scores about their mean over the classes."""
+        away = self._centered - self.means
+        return (away * self.weights[:, None]).T @ away / self.weights.sum()
 
     @property
     def n_classes(self) -> int:
@@ -99,7 +106,7 @@ class ClassPosterior:
     def _parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """(h, ∂h/∂log a, ∂h/∂e), (n, K) each."""
         K, a = self.n_classes, float(np.exp(theta[0]))
-        away = a * (self._centered - self._means)
+        away = a * (self._centered - self.means)
         along = a * self._centered + theta[1 + K :] * away
         return along + theta[1 : 1 + K], along, away
 
@@ -183,7 +190,7 @@ class ClassPosterior:
         shares, places = self.averaged
         K, a = self.n_classes, np.exp(places[:, :1])
         e, delta = places[:, 1 + K :], places[:, 1 : 1 + K]
-        offsets = delta - a * e * self._means
+        offsets = delta - a * e * self.means
         return ClassMap(Softmax(K), shares, a * (1.0 + e), offsets)
 
     def left_out_steps(self, groups: Groups | None = None) -> Floats:
@@ -225,17 +232,21 @@ class ClassPosterior:
 
         labels determine α = a·unit, and c is then as likely as the κ that goes with it.
         """
-        cosines = np.array(BELIEF.cosines)
         shares, places = self.averaged
-        alpha = unit * np.exp(places[:, :1])
-        room = cosines**2 - alpha**2 * (1.0 - cosines**2) / 3.0
-        possible = room > 0
-        kappa = alpha / np.sqrt(np.where(possible, room, 1.0))
-        off = (np.log(kappa) - BELIEF.log_scale) / BELIEF.log_scale_sd
-        density = np.exp(-0.5 * off**2) * (1.0 + kappa**2 * (1.0 - cosines**2) / 3.0)
-        density = np.where(possible, density, 0.0)
-        likely = shares @ (density / density.sum(axis=1, keepdims=True))
-        return cosines, likely
+        nodes, likely = cosine_shares(unit * np.exp(places[:, 0]))
+        return nodes, shares @ likely
+
+
+def cosine_shares(alphas: Floats) -> tuple[Floats, Floats]:
+    """(values of c, (m, values) shares): how likely each is at every slope α."""
+    cosines, alpha = np.array(BELIEF.cosines), alphas[:, None]
+    room = cosines**2 - alpha**2 * (1.0 - cosines**2) / 3.0
+    possible = room > 0
+    kappa = alpha / np.sqrt(np.where(possible, room, 1.0))
+    off = (np.log(kappa) - BELIEF.log_scale) / BELIEF.log_scale_sd
+    density = np.exp(-0.5 * off**2) * (1.0 + kappa**2 * (1.0 - cosines**2) / 3.0)
+    density = np.where(possible, density, 0.0)
+    return cosines, density / density.sum(axis=1, keepdims=True)
 
 
 def typical_spread(scores: Floats, weights: Floats) -> float:

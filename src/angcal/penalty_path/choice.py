@@ -14,6 +14,7 @@ is left for the penalty that is chosen.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -326,21 +327,26 @@ class PenaltyAverage:
     intercepts : (k,) or (k, K) array
     curves : list
         F of each.
+    laws : list
+        What each knows for intervals (:mod:`angcal.intervals`).
     """
 
     shares: Floats
     coefs: Floats
     intercepts: Floats
     curves: list[Any]
+    laws: list[Any]
 
     def predict(self, rows: Matrix) -> Floats:
         """Σ_λ π_λ·F_λ of the rows: P(y = 1), or P of each of K > 2 classes."""
-        parts = zip(self.shares, self.coefs, self.intercepts, self.curves, strict=True)
-        p = sum(
-            share * curve.predict(product(rows, coef.T) + intercept)
-            for share, coef, intercept, curve in parts
-        )
+        parts = zip(self.shares, self.curves, self.scores(rows), strict=True)
+        p = sum(share * curve.predict(scores) for share, curve, scores in parts)
         return np.clip(p, 0.0, 1.0)
+
+    def scores(self, rows: Matrix) -> Iterator[Floats]:
+        """(n,) or (n, K) scores of the rows under each model."""
+        for coef, intercept in zip(self.coefs, self.intercepts, strict=True):
+            yield product(rows, coef.T) + intercept
 
 
 def penalty_shares(losses: Floats, n_labels: float) -> Floats:

@@ -47,6 +47,12 @@ class ClassCurves(PathCurves):
         found = []
         for each in self.scores:
             posterior = class_posterior(each.honest, self.codes, self.weights, groups=self.groups)
+            if not (np.isfinite(each.honest).all() and np.isfinite(posterior.map.slopes).all()):
+                raise ValueError(
+                    "Cs holds penalties so weak for X that scores of rows that were left out are "
+                    "no numbers; leave out the largest of Cs, or pass a whole number to have a "
+                    "grid made for X."
+                )
             found.append(posterior.map.predict(each.honest, -posterior.left_out_steps(self.groups)))
         return found
 

@@ -76,9 +76,15 @@ class Design:
     def solver(self, strengths: Floats) -> NewtonCG | FarNewton:
         """The problems under these penalties."""
         scaled = self.scaled(strengths)
+        if self.rows.width == 0:
+            raise ValueError(
+                "X holds nothing but zeros and fit_intercept=False, so there is nothing to fit; "
+                "take fit_intercept=True for the prevalence."
+            )
         # Beyond, single precision cannot tell a fit from one without slopes or without a penalty.
         low, high = 1e-30 * self.spread, 1e30 * self.spread
-        if self.spread > 0 and not np.all((scaled >= low) & (scaled <= high)):
+        unfit = self.spread > 0 and not np.all((scaled >= low) & (scaled <= high))
+        if unfit or not np.all(np.isfinite(scaled)):
             deviation = np.sqrt(self.spread / self.weights.sum() / self.n_features) * self.unit
             raise ValueError(
                 f"Cs={(1.0 / strengths).tolist()} do not suit the scale of X, whose columns have a "
@@ -127,6 +133,11 @@ class Design:
         if not strongest > 0:
             return np.geomspace(1e-4, 1e4, count)  # no column varies, and any C does the same
         weakest = 1e-2 * strongest * self.typical / self.spread
+        if not weakest > 0:
+            raise ValueError(
+                "X and sample_weight give a typical column no moment that is a number, so that no "
+                "C suits them; scale them to be about 1, or leave out columns that hardly vary."
+            )
         grid = np.geomspace(1.0 / strongest, 1.0 / weakest, count)
         with np.errstate(over="ignore", under="ignore"):
             Cs = grid / self.unit / self.unit

@@ -15,7 +15,8 @@ from angcal.report.classes import ClassTable, class_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
 from angcal.report.verdict import MOST_CLASSES_NAMED, Verdict, sentences, shortened, verdict_of
-from angcal.tables import FittedTable, TableError, dropped_columns, fit_table
+from angcal.tables import FittedTable, TableError, fit_table
+from angcal.tables.columns import plan_columns
 from angcal.tables.errors import first_few
 
 Progress = Callable[[int, int, str], None]
@@ -100,8 +101,10 @@ def examine(
     tell(0, 1, "fitting")
     fitted, complaints, refusal = _fit(features, labels, pool, groups, n_classes)
     model = None if fitted is None else fitted.classifier
+    plan = plan_columns(features)
     comparison = compare(
-        features,
+        # Which columns are used is decided once: in a fold an identifier may look like a number.
+        features[plan.used],
         labels,
         codes,
         model=model,
@@ -117,11 +120,11 @@ def examine(
         title="Calibration report" if title is None else title,
         target=str(target),
         n_rows=len(labels),
-        n_columns=features.shape[1],
+        n_columns=len(plan.used) + len(plan.dropped),
         classes=names,
         counts=tuple(int(count) for count in np.bincount(codes)),
         codes=codes,
-        dropped=tuple((str(name), str(why)) for name, why in dropped_columns(features)),
+        dropped=tuple((str(name), str(why)) for name, why in plan.dropped),
         complaints=(*notes, *complaints),
         refusal=refusal,
         model=model,
@@ -204,72 +207,44 @@ def verdict(found: Findings) -> list[str]:
 
 
 def summary(found: Findings) -> dict[str, Any]:
-    """The same as plain numbers, for machines."""
-    judged = found.verdict
+    """The same as plain numbers, for machines: those of ``angcal fit --json``, and more."""
     numbers: dict[str, Any] = {
         "title": found.title,
         "target": found.target,
         "rows": found.n_rows,
         "columns": found.n_columns,
-        "features": 0 if judged is None else judged.columns,
-        "pool_rows": 0 if judged is None else judged.pool_rows,
         "classes": dict(zip(found.classes, found.counts, strict=True)),
-        "dropped": [list(entry) for entry in found.dropped],
+        "dropped": [{"column": name, "reason": reason} for name, reason in found.dropped],
         "warnings": list(found.complaints),
         "refusal": found.refusal or None,
         "seed": found.seed,
         "verdict": verdict(found),
     }
-    if judged is not None:
-        numbers |= _model_numbers(judged, found.model.angle_)
+    if found.verdict is not None:
+        numbers |= found.verdict.as_json()
     if found.class_table is not None and len(found.classes) > 2:
+        names = ("rows", "found", "log_loss", "ece")
         numbers["by_class"] = {
-            one.name: {
-                "rows": one.rows,
-                "found": one.found,
-                "log-loss": one.log_loss,
-                "ECE": one.ece,
-            }
+            one.name: {name: getattr(one, name) for name in names}
             for one in found.class_table.classes
         }
     shape = found.diagnostics
     if shape is not None:
-        names = ("skewness", "excess_kurtosis", "unevenness")
-        numbers |= {name: getattr(shape, name) for name in names}
-    compared = found.comparison
-    if compared is not None:
-        numbers["comparison"] = [
-            {
-                "method": method.name,
-                "fits": fits_of(method, len(found.classes)),
-                "labels": method.labels,
-            }
-            | {metric: float(values[i]) for metric, values in compared.values.items()}
-            | {f"{metric} error": float(errors[i]) for metric, errors in compared.errors.items()}
-            for i, method in enumerate(compared.methods)
-        ]
-        numbers["folds"], numbers["repeats"] = compared.folds, compared.repeats
+        numbers |= {
+            name: getattr(shape, name) for name in ("skewness", "excess_kurtosis", "unevenness")
+        }
+    if found.comparison is not None:
+        numbers |= _compared_numbers(found.comparison, len(found.classes))
     return numbers
 
 
-def _model_numbers(found: Verdict, angle: Any) -> dict[str, Any]:
-    numbers: dict[str, Any] = {
-        "C": found.C,
-        "angle": None,
-        "plain_model": found.leaning,
-        "slope": found.slope,
-        "slope_error": found.slope_error,
-        "leave_one_out": {
-            kind: {"log-loss": side.log_loss, "ECE": side.ece}
-            for kind, side in (("calibrated", found.calibrated), ("plain", found.plain))
-        },
-    }
-    if len(found.classes) == 2:
-        shown = ["cosine", "degrees", "interval", "confidence", "method", "reason"]
-        numbers["angle"] = {name: getattr(angle, name) for name in shown}
-        return numbers
-    if found.angle is not None:
-        shown = ["cosine", "degrees", "confidence", "method", "reason"]
-        numbers["angle"] = {name: getattr(found.angle, name) for name in shown}
-        numbers["angle"]["interval"] = list(found.angle.cosine_interval)
-    return numbers | {"map": found.map, "map_reason": found.map_reason}
+def _compared_numbers(compared: Comparison, n_classes: int) -> dict[str, Any]:
+    """Out-of-fold figures of all methods, under the names that leave-one-out figures have."""
+    keys = {metric: metric.lower().replace("-", "_").split()[0] for metric in compared.values}
+    rows = [
+        {"method": method.name, "fits": fits_of(method, n_classes), "labels": method.labels}
+        | {keys[metric]: float(values[i]) for metric, values in compared.values.items()}
+        | {f"{keys[metric]}_error": float(error[i]) for metric, error in compared.errors.items()}
+        for i, method in enumerate(compared.methods)
+    ]
+    return {"comparison": rows, "folds": compared.folds, "repeats": compared.repeats}

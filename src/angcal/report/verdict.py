@@ -61,15 +61,17 @@ class Verdict:
     Attributes
     ----------
     rows, columns : int
-        Of the prepared table.
+        Of the table, without the target.
+    features : int
+        Columns after preparation.
     classes : dict
         Share of the rows of each class.
     C : float
         The chosen inverse strength of the penalty.
     plain, calibrated : Side
         Leave-one-out figures.
-    gain_error : float
-        Standard error of plain less calibrated log-loss.
+    gain_error, ece_gain_error : float
+        Standard errors of plain less calibrated log-loss, and of the same difference of ECEs.
     slope, slope_error : float
         See `LeaveOneOut`.
     pool_rows : int
@@ -92,11 +94,13 @@ class Verdict:
 
     rows: int
     columns: int
+    features: int
     classes: dict[str, float]
     C: float
     plain: Side
     calibrated: Side
     gain_error: float
+    ece_gain_error: float
     slope: float
     slope_error: float
     pool_rows: int
@@ -113,6 +117,18 @@ class Verdict:
     def gain(self) -> float:
         """Log-loss that calibration saves."""
         return self.plain.log_loss - self.calibrated.log_loss
+
+    @property
+    def ece_gain(self) -> float:
+        """Calibration error that calibration takes away."""
+        return self.plain.ece - self.calibrated.ece
+
+    @property
+    def ece_effect(self) -> int:
+        """1 where calibration lowers the ECE by more than chance explains, −1 or 0."""
+        if not abs(self.ece_gain) > CLEAR * self.ece_gain_error:
+            return 0
+        return 1 if self.ece_gain > 0 else -1
 
     @property
     def effect(self) -> int:
@@ -135,9 +151,24 @@ class Verdict:
         return confidence_word(self.slope, self.slope_error)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not a number is None."""
-        numbers = {**asdict(self), "plain_model_is": self.leaning, "headline": headline(self)}
-        return finite(numbers)
+        """Plain values for JSON, the same names in all commands; what is not a number is None."""
+        numbers = asdict(self)
+        leave_one_out = {kind: numbers.pop(kind) for kind in ("plain", "calibrated")}
+        leave_one_out["gain"] = {
+            "log_loss": self.gain,
+            "log_loss_error": numbers.pop("gain_error"),
+            "ece": self.ece_gain,
+            "ece_error": numbers.pop("ece_gain_error"),
+        }
+        return finite(
+            {
+                **numbers,
+                "classes": {name: round(share * self.rows) for name, share in self.classes.items()},
+                "leave_one_out": leave_one_out,
+                "plain_model_is": self.leaning,
+                "headline": headline(self),
+            }
+        )
 
 
 def judge(fitted: FittedTable, y: np.ndarray, *, pool_rows: int = 0) -> Verdict:
@@ -163,12 +194,14 @@ def verdict_of(fitted: FittedTable, figures: LeaveOneOut, *, pool_rows: int = 0)
     angle, angles = found_angles(model.angle_, names)
     return Verdict(
         rows=fitted.n,
-        columns=fitted.d,
+        columns=fitted.columns,
+        features=fitted.d,
         classes=dict(zip(names, shares.tolist(), strict=True)),
         C=float(model.C_),
         plain=figures.side("plain"),
         calibrated=figures.side("calibrated"),
         gain_error=figures.gain[1],
+        ece_gain_error=figures.ece_gain[1],
         slope=figures.slope,
         slope_error=figures.slope_error,
         pool_rows=pool_rows,
@@ -268,9 +301,16 @@ def shortened(name: str) -> str:
 
 
 def headline(verdict: Verdict) -> str:
-    """The verdict in one sentence."""
+    """The verdict in one sentence, which no figure of the table contradicts."""
     if not verdict.has_signal:
         return "These rows show no signal that a linear model could use."
+    if verdict.effect > 0 and verdict.ece_effect < 0:
+        return "Calibration lowers the log-loss here, but raises the calibration error."
+    if verdict.effect == 0 and verdict.leaning != "about right":
+        return (
+            f"The plain model looks {verdict.leaning}, but calibration gains no more here than "
+            "chance explains."
+        )
     return {
         1: "Calibration pays here: use the calibrated probabilities.",
         0: "Plain probabilities are about as good here as calibrated ones.",
@@ -297,7 +337,7 @@ def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[st
 def _about_rows(verdict: Verdict) -> str:
     shares = [f"{shortened(name)} ({percent(share)})" for name, share in verdict.classes.items()]
     named = first_few(shares, MOST_CLASSES_NAMED)
-    columns = "1 column" if verdict.columns == 1 else f"{verdict.columns} columns"
+    columns = "1 column" if verdict.features == 1 else f"{verdict.features} columns"
     pool = f" {verdict.pool_rows} rows without labels help." if verdict.pool_rows else ""
     groups = (
         f" Each of the {verdict.groups} groups of rows was left out whole, so that all figures are "
@@ -314,7 +354,8 @@ def _confidence(verdict: Verdict) -> str:
         f"on rows that it has not seen it is {plain.confidence:.0%} sure on average, and right in "
         f"{plain.accuracy:.0%} of them"
     )
-    facts = f"{seen}, and its log-odds ought to be {verdict.slope:.2f} times what they are"
+    slope = f"{verdict.slope:.2f} ± {verdict.slope_error:.2f}"
+    facts = f"its log-odds ought to be {slope} times what they are; {seen}"
     if verdict.example is not None:
         said, believed = verdict.example
         facts += f"; where it says {percent(said)}, {percent(believed)} is the calibrated answer"
@@ -376,18 +417,26 @@ def _gain(verdict: Verdict) -> str:
         )
     else:
         text = f"Under this penalty calibration lowered the log-loss by {size}"
-        if calibrated.ece < plain.ece:
+        if verdict.ece_effect > 0:
             removed = 1.0 - calibrated.ece / plain.ece
             text += f" and took away {removed:.0%} of the calibration error"
         text += "."
+    if verdict.ece_effect <= 0:
+        way = "rose" if verdict.ece_gain < 0 else "fell"
+        within = "more than chance explains" if verdict.ece_effect else "which is within chance"
+        text += (
+            f" The calibration error (ECE) {way} by {abs(verdict.ece_gain):.3f} ± "
+            f"{verdict.ece_gain_error:.3f}, {within}."
+        )
     return f"{text} {_against_its_best(verdict.plain_at_its_best, verdict)}"
 
 
 def _against_its_best(best: OwnPenalty, verdict: Verdict) -> str:
     """Calibration chooses its own penalty; the plain model may be better off with another."""
     gap = best.log_loss - verdict.calibrated.log_loss
-    if abs(gap) <= SMALL_GAIN:
-        beside = "as good as the calibrated one"
+    # The error of the gap is about that of the gain: both are differences over the same rows.
+    if abs(gap) <= max(SMALL_GAIN, CLEAR * verdict.gain_error):
+        beside = "as good as the calibrated one within chance"
     else:
         beside = f"{abs(gap):.3f} {'worse' if gap > 0 else 'better'} than the calibrated one"
     return (
@@ -418,14 +467,22 @@ def out_of_fold(comparison: Comparison) -> str:
     )
 
 
-def table_rows(verdict: Verdict) -> list[tuple[str, str, str]]:
+def table_rows(verdict: Verdict) -> list[tuple[str, ...]]:
     """Header and rows of a table of the leave-one-out figures."""
     ece = "calibration error (ECE)" if len(verdict.classes) == 2 else "ECE of the likeliest class"
     plain, calibrated = verdict.plain, verdict.calibrated
+    gains = ((verdict.ece_gain, verdict.ece_gain_error), (verdict.gain, verdict.gain_error))
+    ece_change, loss_change = (_change(gain, error) for gain, error in gains)
     return [
-        ("leave-one-out", "plain", "calibrated"),
-        (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}"),
-        ("log-loss", f"{plain.log_loss:.3f}", f"{calibrated.log_loss:.3f}"),
-        ("mean confidence", f"{plain.confidence:.1%}", f"{calibrated.confidence:.1%}"),
-        ("accuracy", f"{plain.accuracy:.1%}", f"{calibrated.accuracy:.1%}"),
+        ("leave-one-out", "plain", "calibrated", "difference"),
+        (ece, f"{plain.ece:.3f}", f"{calibrated.ece:.3f}", ece_change),
+        ("log-loss", f"{plain.log_loss:.3f}", f"{calibrated.log_loss:.3f}", loss_change),
+        ("mean confidence", f"{plain.confidence:.1%}", f"{calibrated.confidence:.1%}", ""),
+        ("accuracy", f"{plain.accuracy:.1%}", f"{calibrated.accuracy:.1%}", ""),
     ]
+
+
+def _change(gain: float, error: float) -> str:
+    """A difference with its standard error, and whether chance explains it."""
+    chance = "" if abs(gain) > CLEAR * error else ", within chance"
+    return f"{signed(-gain, True)} ± {error:.3f}{chance}"

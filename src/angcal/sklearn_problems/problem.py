@@ -260,7 +260,10 @@ def one_row(values: Any, name: str) -> Floats:
     if row.ndim != 1 or len(row) == 0:
         raise ValueError(f"{name} has shape {row.shape}; (d,) or (1, d) is needed.")
     if not np.isfinite(row).all():
-        raise ValueError(f"{name} contains NaN or infinite entries.")
+        raise ValueError(
+            f"{name} contains NaN or infinite entries: the fit of the model went wrong. Scale X to "
+            "be about 1, or strengthen the model's penalty."
+        )
     return row
 
 
@@ -440,4 +443,9 @@ def _liblinear_intercept(
 def _elastic(strength: float, l1_ratio: float) -> Penalty:
     if strength == 0:
         return NoPenalty()
+    if not np.isfinite(strength):
+        raise ValueError(
+            f"the penalty of the model is {strength} for the rows' total weight; take a larger C "
+            "or a smaller alpha, and weights of about 1."
+        )
     return Ridge(strength) if l1_ratio == 0 else ElasticNet(strength, l1_ratio)

@@ -167,7 +167,9 @@ class NewtonCG:
 
     def _per_problem(self, values: Floats) -> Floats:
         """Sums over the scores of each problem, (·, q·m) -> (·, m)."""
-        return values if self.q == 1 else values.reshape(len(values), self.q, -1).sum(axis=1)
+        # Not −1 for m: there may be no row at all, where X has no column that varies.
+        m = values.shape[1] // self.q
+        return values if self.q == 1 else values.reshape(len(values), self.q, m).sum(axis=1)
 
     def _factor(self, values: Floats) -> Any:
         """A number of each problem as a factor of its columns."""
@@ -392,9 +394,12 @@ class _State:
 
         stop = ResidualDrop(forcing**2)
         found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most_steps=250)
-        image = found.images.reshape(-1, q * m)
-        return per_column * found.values.reshape(width, q * m), per_column * image
+        values = found.values.reshape(width, q * m)
+        # Without images no step was taken: the residual is zero to begin with.
+        images = single.forward(values) if found.images is None else found.images
+        return per_column * values, per_column * images.reshape(-1, q * m)
 
 
 def _converted(values: Any, single: Rows) -> Any:
-    return values.astype(single.dtype) if single.xp is np else values
+    with np.errstate(over="ignore"):  # infinity is refused by those who use the result
+        return values.astype(single.dtype) if single.xp is np else values

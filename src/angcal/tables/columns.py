@@ -9,6 +9,8 @@ words stand, and refuses sparse columns.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +23,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from angcal._typing import Floats
-from angcal.tables.errors import TableError, listed
+from angcal.tables.errors import TableError, listed, require_column
 from angcal.tables.reading import ABSENT_IS_ZERO
+
+# What the user said about columns travels with the frame, so that every plan of it knows.
+LEFT_OUT, KEPT = "angcal_left_out", "angcal_kept"
+IDENTIFIER = "it numbers the rows, so it is an identifier; --keep makes a feature of it"
+DATES = "it holds dates; make numbers of them first, such as days since an event"
+# Names of numbers that identify rows: by the last word, or by what is numbered.
+NUMBERED = {"id", "ids", "nr", "mrn", "pid", "uid", "index", "row", "rowid", "unnamed"}
+ENTITIES = {"patient", "pat", "subject", "case", "sample", "person", "participant", "record",
+            "customer", "client", "proband", "animal", "donor"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,44 @@ def dropped_columns(features: Any) -> list[tuple[str, str]]:
     return list(plan_columns(features).dropped)
 
 
+def choose_columns(
+    features: Any, *, drop: Sequence[str] = (), keep: Sequence[str] = (), identifier: str = ""
+) -> Any:
+    """The table without the columns to leave out, and with a note of those to use in any case.
+
+    Parameters
+    ----------
+    features : pandas.DataFrame
+    drop, keep : sequence of str
+        Names of columns to leave out, and of those to use although they look like identifiers.
+        An entry that is no column may be several names with commas between them.
+    identifier : str, optional
+        Name of the column that identifies rows.
+    """
+    names = [str(name) for name in features.columns]
+    dropped, kept = (_names(given, names) for given in (drop, keep))
+    for name in [*dropped, *kept, *([identifier] if identifier else [])]:
+        require_column(names, name)
+    both = [name for name in kept if name in {*dropped, identifier}]
+    if both:
+        raise TableError(f"{listed(both)} cannot be both kept and left out; name it once.")
+    reasons = dict.fromkeys(dropped, "left out as asked (--drop)")
+    reasons |= {identifier: "it identifies the rows (--id)"} if identifier else {}
+    chosen = features.drop(columns=list(reasons))
+    chosen.attrs[LEFT_OUT] = tuple(reasons.items())
+    chosen.attrs[KEPT] = tuple(kept)
+    for name, reason in plan_columns(chosen).dropped if kept else ():
+        if name in kept:
+            raise TableError(f"column {name!r} cannot be kept: {reason}.")
+    return chosen
+
+
+def _names(given: Sequence[str], columns: list[str]) -> list[str]:
+    """Names as they were given; one with commas that is no column is taken apart."""
+    parts = ([entry] if entry in columns else entry.split(",") for entry in given)
+    return [name if name in columns else name.strip() for some in parts for name in some]
+
+
 def rare_below(n_rows: int) -> int:
     """Levels with fewer rows are put together: a weight for each would be mostly noise."""
     return 2 if n_rows < 100 else 5
@@ -76,6 +125,8 @@ def plan_columns(features: Any) -> ColumnPlan:
         if reason:
             reasons[j] = reason
     names = [str(name) for name in features.columns]
+    wanted = features.attrs.get(KEPT, ())
+    reasons = {j: why for j, why in reasons.items() if why != IDENTIFIER or names[j] not in wanted}
 
     def kept(kind: str) -> tuple[str, ...]:
         return tuple(names[j] for j in range(len(names)) if kinds[j] == kind and j not in reasons)
@@ -84,7 +135,10 @@ def plan_columns(features: Any) -> ColumnPlan:
         numbers=kept("numbers"),
         sparse=kept("sparse"),
         categories=kept("categories"),
-        dropped=tuple((names[j], reasons[j]) for j in sorted(reasons)),
+        dropped=(
+            *features.attrs.get(LEFT_OUT, ()),
+            *((names[j], reasons[j]) for j in sorted(reasons)),
+        ),
     )
     if not plan.used:
         raise TableError(_nothing_left(plan))
@@ -120,7 +174,7 @@ def _useless_numbers(frame: Any, places: list[int]) -> dict[int, str]:
         return reasons
     for j, name in enumerate(frame.columns):
         if places[j] not in reasons and _counts_rows(values[:, j], str(name)):
-            reasons[places[j]] = "it counts the rows, so it is an identifier"
+            reasons[places[j]] = IDENTIFIER
     return reasons
 
 
@@ -128,12 +182,30 @@ def _counts_rows(column: np.ndarray, name: str) -> bool:
     """Whether a column is 1, 2, 3, …, or whole numbers that differ and are called an identifier."""
     if column[1] - column[0] == 1 and np.all(np.diff(column) == 1):
         return True
-    plain = name.lower().strip()
-    called = plain in ("", "id", "index", "row", "rowid", "row_id")
-    if not (called or plain.startswith("unnamed:")):
-        return False
+    return identifies_by_name(name) and all_different(column)
+
+
+def all_different(column: np.ndarray) -> bool:
+    """Whether a column has another whole number in every row."""
     whole = np.isfinite(column).all() and np.all(column == np.round(column))
     return bool(whole and len(np.unique(column)) == len(column))
+
+
+def identifies_by_name(name: str) -> bool:
+    """Whether a column is called like a number of rows or of patients.
+
+    Examples
+    --------
+    >>> [identifies_by_name(name) for name in ("PatNr", "patient_no", "ID", "age", "n_cases")]
+    [True, True, True, False, False]
+    """
+    words = re.findall(r"[A-Z]?[a-zß-ÿ]+|[A-Z]+(?![a-z])|\d+", name)
+    plain = [word.lower() for word in words]
+    if not plain:
+        return not name.strip()
+    numbered = plain[-1] in NUMBERED or plain[0] == "unnamed"
+    counted = plain[-1] in ("no", "num", "nbr", "number", "code", "key")
+    return numbered or (plain[0] in ENTITIES and (counted or len(plain) == 1))
 
 
 def _useless_sparse(frame: Any, places: list[int]) -> dict[int, str]:
@@ -157,30 +229,55 @@ def _judge(column: Any, n_rows: int) -> tuple[str, str]:
     if not len(present):
         return "dropped", "every entry is missing"
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return "categories", _against_categories(present, n_rows)
+        return "categories", _against_categories(_counted(present), n_rows)
     if np.iscomplexobj(present.to_numpy()):
         return "dropped", "its entries are complex numbers"
     kind = pd.api.types.infer_dtype(present)
     if kind.startswith(("date", "time", "period")):
-        return "dropped", "it holds dates; make numbers of them first, such as days since an event"
+        return "dropped", DATES
     if kind in ("boolean", "integer", "floating", "decimal", "mixed-integer-float"):
         return "numbers", _against_numbers(pd.to_numeric(present.astype(np.float64)))
-    if not all(isinstance(entry, str | int | float) for entry in present):
+    if kind != "string" and not all(isinstance(entry, str | int | float) for entry in present):
         return "dropped", "its entries are neither numbers nor text"
-    return _judge_text(present.map(str), n_rows)
+    return _judge_text(_counted(present), n_rows)
 
 
-def _judge_text(present: Any, n_rows: int) -> tuple[str, str]:
+def _counted(present: Any) -> Any:
+    """How often each entry occurs, as text, the most frequent first."""
+    counts = present.map(str).value_counts()
+    return counts[counts > 0]
+
+
+def _judge_text(counts: Any, n_rows: int) -> tuple[str, str]:
+    """(kind, reason against it or "") from how often each text occurs: few differ in a long one."""
     import pandas as pd
 
-    numbers = pd.to_numeric(present, errors="coerce")
+    entries = pd.Series(list(counts.index), dtype=object)
+    rows, total = counts.to_numpy(), int(counts.sum())
+
+    def share(which: Any) -> float:
+        return float(rows[which.to_numpy(dtype=bool)].sum() / total)
+
+    numbers = pd.to_numeric(entries, errors="coerce")
     # Text that is numbers but for a few words, such as "unknown", is numbers; words are missing.
-    if numbers.notna().mean() >= 0.8:
+    if share(numbers.notna()) >= 0.8:
         return "numbers", _against_numbers(numbers)
     year_first, year_last = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}", r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
-    if present.str.match(rf"^\s*({year_first}|{year_last})([T ].*)?$").mean() >= 0.9:
-        return "dropped", "it holds dates; make numbers of them first, such as days since an event"
-    return "categories", _against_categories(present, n_rows)
+    if share(entries.str.match(rf"^\s*({year_first}|{year_last})([T ].*)?$")) >= 0.9:
+        return "dropped", DATES
+    against = _against_categories(counts, n_rows)
+    if against and share(numbers.notna()) >= 0.3:
+        against = (
+            f"only {int(rows[numbers.notna()].sum())} of its {total} entries are numbers, others "
+            f"text such as {entries[numbers.isna()].iloc[0]!r}; make numbers of them, or empty "
+            "these cells"
+        )
+    elif against and share(entries.str.fullmatch(r"\s*[-+]?\d{1,3}(?:[.,' ]\d{3})+\s*")) >= 0.8:
+        against = (
+            f"its entries, such as {entries.iloc[0]!r}, may be thousands or fractions; write them "
+            "without marks between thousands"
+        )
+    return "categories", against
 
 
 def _against_numbers(numbers: Any) -> str:
@@ -191,15 +288,14 @@ def _against_numbers(numbers: Any) -> str:
     return _constant(float(values[0])) if values.min() == values.max() else ""
 
 
-def _against_categories(present: Any, n_rows: int) -> str:
+def _against_categories(counts: Any, n_rows: int) -> str:
     """Missing entries are a level of their own, so one level and missing ones are two."""
-    counts = present.map(str).value_counts()
-    counts = counts[counts > 0]
-    if len(counts) == 1 and len(present) == n_rows:
+    total = int(counts.sum())
+    if len(counts) == 1 and total == n_rows:
         return _constant(counts.index[0])
-    if len(counts) == len(present) and len(counts) > 1:
+    if len(counts) == total and len(counts) > 1:
         return "it has as many different values as rows, so it is an identifier or free text"
-    if counts.iloc[0] < rare_below(n_rows) and len(present) == n_rows:
+    if counts.iloc[0] < rare_below(n_rows) and total == n_rows:
         return f"no value occurs {rare_below(n_rows)} times, so it is free text"
     return ""
 
@@ -284,7 +380,18 @@ class _Columns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class NumberColumns(_Columns):
-    """x_ij as float64: truth values are 0 and 1, infinities and words are missing (NaN)."""
+    """x_ij as float64: truth values are 0 and 1, infinities and words are missing (NaN).
+
+    ``low_`` and ``high_`` are the least and the greatest number of each column in `fit`.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Remember the names and the ranges of the columns."""
+        values = super().fit(X).transform(X)
+        empty = np.isnan(values)
+        self.low_ = np.where(empty, np.inf, values).min(axis=0)
+        self.high_ = np.where(empty, -np.inf, values).max(axis=0)
+        return self
 
     def transform(self, X: Any) -> Floats:
         """All columns as one dense array."""
@@ -296,7 +403,17 @@ class NumberColumns(_Columns):
 
 
 class SparseColumns(_Columns):
-    """x_ij as a sparse float64 matrix; dense columns are welcome too."""
+    """x_ij as a sparse float64 matrix; dense columns are welcome too.
+
+    ``low_`` and ``high_`` are the least and the greatest number of each column in `fit`.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Remember the names and the ranges of the columns."""
+        values = super().fit(X).transform(X).tocsc()
+        self.low_ = values.min(axis=0).toarray().ravel()
+        self.high_ = values.max(axis=0).toarray().ravel()
+        return self
 
     def transform(self, X: Any) -> Any:
         """All columns as one CSR matrix."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -20,7 +22,7 @@ class MissingPackageError(ImportError):
     """An optional package is missing; the message says how to get it."""
 
 
-def need(package: str, purpose: str) -> Any:
+def need(package: str, purpose: str, install: str = "'angcal[cli]'") -> Any:
     """The module, or a sentence that says how to get it.
 
     Parameters
@@ -28,13 +30,38 @@ def need(package: str, purpose: str) -> Any:
     package : str
     purpose : str
         What needs it, as the beginning of a sentence.
+    install : str, optional
+        What to install for it.
     """
     try:
         return import_module(package)
     except ImportError as error:
         raise MissingPackageError(
-            f"{purpose} needs {package.split('.')[0]}; run: pip install 'angcal[cli]'"
+            f"{purpose} needs {package.split('.')[0]}; run: pip install {install}"
         ) from error
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Raise where two columns of a file have the same name."""
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise TableError(
+            f"{path} has more than one column called {listed(repeated)}; give each its own name."
+        )
+
+
+def require_column(names: Sequence[Any], wanted: str) -> None:
+    """Raise where a table has no such column, and name those that are called alike."""
+    if wanted in names:
+        return
+    from difflib import get_close_matches
+
+    by_lower = {str(name).lower().strip(): name for name in names}
+    near = get_close_matches(wanted.lower().strip(), list(by_lower), n=3, cutoff=0.6)
+    hint = f"did you mean {listed([by_lower[name] for name in near])}?"
+    if not near:
+        hint = f"the columns are {listed(names)}."
+    raise TableError(f"there is no column called {wanted!r}; {hint}")
 
 
 def listed(names: Sequence[Any]) -> str:

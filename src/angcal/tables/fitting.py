@@ -35,6 +35,11 @@ class FittedTable:
     d: int
 
     @property
+    def columns(self) -> int:
+        """Columns of the table, used or not."""
+        return len(self.model.steps[0][1].feature_names_in_) + len(self.dropped)
+
+    @property
     def classifier(self) -> Any:
         """The last step of the model."""
         return self.model.steps[-1][1]

@@ -1,27 +1,24 @@
-"""A file, recognized by its suffix -> a pandas DataFrame, or one sentence about what is wrong.
-
-Text is checked before pandas guesses at what it means: encoding, line ends, separator, decimal
-mark, equally long rows, a header of distinct names.
-"""
+"""A file, recognized by its suffix -> a pandas DataFrame, or one sentence about what is wrong."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import re
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
-from angcal.tables.errors import MissingPackageError, TableError, first_line, listed, need
+from angcal.tables.errors import (
+    MissingPackageError,
+    TableError,
+    check_names,
+    first_line,
+    listed,
+    need,
+)
+from angcal.tables.sheets import check_archive, read_anndata, read_sheet, read_statistics
+from angcal.tables.text import MOST_BYTES, check_lines, read_text
 
 # Set on frames whose file does not write zeros down, so that an absent column is one of zeros.
 ABSENT_IS_ZERO = "angcal_absent_is_zero"
@@ -36,22 +33,46 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# A line as long as this is no row of a table, and reading it could take all memory.
-LONGEST_LINE = 16 * 2**20
-BLOCK = 4 * 2**20
 
 
-def read_table(path: Any, *, least_rows: int = 2) -> Any:
+@dataclass(frozen=True)
+class Reading:
+    """How to read a file, where it does not say so itself; see `read_table`."""
+
+    separator: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    needed: Sequence[str] = ()
+
+
+def read_table(
+    path: Any,
+    *,
+    least_rows: int = 2,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    needed: Sequence[str] = (),
+) -> Any:
     """The table in a file.
 
     Parameters
     ----------
     path : str or Path
-        ``.csv``, ``.tsv`` (also with ``.gz``), ``.parquet``, ``.feather``, ``.npz`` with X and
-        perhaps y and feature_names, or ``.svm``, ``.svmlight``, ``.libsvm``. Labels of the last
-        two kinds are in the column "y".
+        ``.csv``, ``.tsv``, ``.txt`` (also with ``.gz``), ``.xlsx``, ``.parquet``, ``.feather``,
+        ``.npz`` with X and perhaps y and feature_names, ``.svm``, ``.svmlight``, ``.libsvm``,
+        ``.dta``, ``.sav``, ``.sas7bdat``, ``.xpt`` or ``.h5ad``. Labels of arrays and of SVMlight
+        files are in the column "y", those of ``.h5ad`` in a column of ``obs``.
     least_rows : int, default=2
         Fewer rows are an error.
+    separator : str, optional
+        Of cells in text: one character, or "tab"; found from the first lines by default.
+    encoding : str, optional
+        Of text; by default UTF-8, UTF-16 or Windows-1252, whichever it is.
+    sheet : str, optional
+        Of a spreadsheet; the first by default.
+    needed : sequence of str, optional
+        Columns that must be there; of text this is checked before all else is read.
 
     Returns
     -------
@@ -64,11 +85,11 @@ def read_table(path: Any, *, least_rows: int = 2) -> Any:
         One sentence that names the file, what is wrong, and the way out.
     """
     path = Path(path)
-    need("pandas", f"reading {path.name}")
-    reader = _reader_of(path)
-    _check_file(path)
+    reader = check_file(path)
+    if sheet is not None and reader is not read_sheet:
+        raise TableError(f"--sheet {sheet!r} is for spreadsheets, which {path} is none of.")
     try:
-        frame = reader(path)
+        frame = reader(path, Reading(separator, encoding, sheet, needed))
     except (TableError, MissingPackageError):
         raise
     except UNREADABLE as error:
@@ -79,32 +100,34 @@ def read_table(path: Any, *, least_rows: int = 2) -> Any:
     return _checked(frame, path, least_rows)
 
 
-def _reader_of(path: Path) -> Callable[[Path], Any]:
+def _reader_of(path: Path) -> Callable[[Path, Reading], Any]:
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     zipped = suffixes[-1:] == [".gz"]
-    kind = (suffixes[:-1] if zipped else suffixes)[-1:]
-    found = READERS.get(kind[0]) if kind else None
-    if found is None or (zipped and kind[0] not in (".csv", ".tsv")):
-        raise TableError(
-            f"{path}: unsupported file type {''.join(suffixes) or 'without a suffix'}; use one of "
-            f"{', '.join(READERS)}, or .csv.gz."
-        )
+    kind = ((suffixes[:-1] if zipped else suffixes)[-1:] or [""])[0]
+    found = READERS.get(kind)
+    if found is None or (zipped and found is not read_text):
+        way_out = WAYS_OUT.get(kind, f"use one of {', '.join(READERS)}, or .csv.gz")
+        shown = (kind + ".gz" if zipped else kind) or "without a suffix"
+        raise TableError(f"{path}: unsupported file type {shown}; {way_out}.")
     return found
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> Callable[[Path, Reading], Any]:
+    """What reads a file; raise where its kind is not read, or there is no such file."""
+    reader = _reader_of(path)
     if not path.exists():
         raise TableError(f"{path} does not exist; check the name and the folder.")
     if path.is_dir():
         raise TableError(f"{path} is a folder; name one file in it.")
     if path.is_file() and path.stat().st_size == 0:
         raise TableError(f"{path} is empty; write the table again.")
+    return reader
 
 
 def _checked(frame: Any, path: Path, least_rows: int) -> Any:
     """The frame with text for names, once it has columns that differ and enough rows."""
     frame.columns = [_name(column) for column in frame.columns]
-    _check_names(path, list(frame.columns))
+    check_names(path, list(frame.columns))
     if not len(frame.columns):
         raise TableError(f"{path} has no columns; write the table again.")
     if not len(frame):
@@ -114,27 +137,46 @@ def _checked(frame: Any, path: Path, least_rows: int) -> Any:
     return frame.reset_index(drop=True)
 
 
-def _check_names(path: Path, names: list[str]) -> None:
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated:
-        raise TableError(
-            f"{path} has more than one column called {listed(repeated)}; give each its own name."
-        )
-
-
 def _name(column: Any) -> str:
-    return "_".join(map(str, column)) if isinstance(column, tuple) else str(column)
+    return ("_".join(map(str, column)) if isinstance(column, tuple) else str(column)).strip()
 
 
-def _read_arrow(path: Path) -> Any:
+def _read_arrow(path: Path, how: Reading) -> Any:
     import pandas as pd
 
     need("pyarrow", f"reading {path.name}")
-    return pd.read_feather(path) if path.suffix.lower() == ".feather" else pd.read_parquet(path)
+    if path.suffix.lower() == ".feather":
+        return _read_feather(path)
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        _check_cells(path, file.metadata.num_rows * file.metadata.num_columns)
+    return pd.read_parquet(path)
 
 
-def _read_npz(path: Path) -> Any:
+def _read_feather(path: Path) -> Any:
+    """Piece by piece: a file of a few bytes can hold pieces that would take all memory."""
+    import pyarrow as pa
+
+    pieces, total = [], 0
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        for i in range(reader.num_record_batches):
+            pieces.append(reader.get_batch(i))
+            total += pieces[-1].nbytes
+            _check_cells(path, total // 8)
+        return pa.Table.from_batches(pieces, reader.schema).to_pandas()
+
+
+def _check_cells(path: Path, cells: int) -> None:
+    if cells > MOST_BYTES // 8:
+        raise TableError(f"{path} has {cells} cells, too many; take fewer rows or columns.")
+
+
+def _read_npz(path: Path, how: Reading) -> Any:
     """X, or the parts of a CSR matrix; y and feature_names where they are there."""
+    import numpy as np
+    from scipy import sparse
+
     # Object arrays would run code of whoever made the file.
     with path.open("rb") as file:
         # NumPy would take anything else for a pickle, and say how to open it unsafely.
@@ -142,6 +184,9 @@ def _read_npz(path: Path) -> Any:
             raise TableError(
                 f"{path} is no NPZ archive; save one with numpy.savez(path, X=..., y=...)."
             )
+        file.seek(0)
+        if file.read(2) == b"PK":
+            check_archive(path, "NPZ archive; it is damaged, so save it again")
         file.seek(0)
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
@@ -187,8 +232,9 @@ def _feature_names(parts: dict[str, Any], d: int, path: Path) -> list[str]:
     return [str(name) for name in names]
 
 
-def _read_svmlight(path: Path) -> Any:
+def _read_svmlight(path: Path, how: Reading) -> Any:
     """Columns are called by the numbers that the file has, so that two files agree on them."""
+    check_lines(path, "latin-1")
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(path), zero_based=True)
@@ -202,7 +248,9 @@ def _read_svmlight(path: Path) -> Any:
 
 
 def _frame(X: Any, names: list[str], y: Any, path: Path) -> Any:
+    import numpy as np
     import pandas as pd
+    from scipy import sparse
 
     if sparse.issparse(X):
         frame = pd.DataFrame.sparse.from_spmatrix(X.astype(np.float64), columns=names)
@@ -217,152 +265,12 @@ def _frame(X: Any, names: list[str], y: Any, path: Path) -> Any:
     return pd.concat([frame, pd.Series(y, name="y")], axis=1)
 
 
-# -- text -------------------------------------------------------------------------------------
-
-
-def _read_text(path: Path, separator: str | None) -> Any:
-    """The table in a text file; None as separator means comma, or semicolon where none is there."""
-    import pandas as pd
-
-    try:
-        start = _check_lines(path)
-        separator = separator or _separator(start)
-        _check_header(path, _check_rows(path, separator))
-        return pd.read_csv(
-            path,
-            sep=separator,
-            decimal=_decimal(start, separator),
-            encoding="utf-8",
-            na_values=["?"],
-            low_memory=False,
-            index_col=False,
-        )
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x}); convert it, for "
-            "example with: iconv -f latin1 -t utf-8."
-        ) from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TableError(f"{path} is not a complete gzip file; compress it again.") from error
-    except pd.errors.EmptyDataError as error:
-        raise TableError(f"{path} is empty; write the table again.") from error
-    except pd.errors.ParserError as error:
-        raise TableError(
-            f"{path} is not a regular table ({first_line(error)}); mend that line."
-        ) from error
-
-
-def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
-
-
-def _check_lines(path: Path) -> bytes:
-    """The first piece of a file, once all pieces are seen to be text in lines."""
-    unbroken, start = 0, b""
-    with _opened(path) as file:
-        while block := file.read(BLOCK):
-            if not start:
-                _check_start(path, block)
-                start = block
-            ends = [end for end in (block.find(b"\n"), block.find(b"\r")) if end >= 0]
-            unbroken += min(ends, default=len(block))
-            if unbroken > LONGEST_LINE:
-                raise TableError(
-                    f"{path} has a line of more than {LONGEST_LINE // 2**20} MB; a table has one "
-                    "row on each line, so check its line ends."
-                )
-            if ends:
-                unbroken = len(block) - max(block.rfind(b"\n"), block.rfind(b"\r")) - 1
-    if not start:
-        raise TableError(f"{path} is empty; write the table again.")
-    return start
-
-
-def _check_start(path: Path, block: bytes) -> None:
-    if block.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError(
-            f"{path} is UTF-16 text; convert it with: iconv -f utf-16 -t utf-8, or save it as "
-            "CSV UTF-8."
-        )
-    if block.startswith(b"PAR1"):
-        raise TableError(f"{path} is a Parquet file; call it .parquet.")
-    if b"\0" in block:
-        raise TableError(f"{path} is not text (it has zero bytes); export the table as CSV.")
-
-
-def _separator(start: bytes) -> str:
-    """A comma, or what else separates the first line where no comma does."""
-    line = start.partition(b"\n")[0].decode("latin1")
-    return next((mark for mark in ",;\t" if mark in line), ",")
-
-
-def _decimal(start: bytes, separator: str) -> str:
-    """A comma where commas do not separate cells and numbers are written 1,5, else a point.
-
-    1,234 is no evidence, since it may stand for a thousand.
-    """
-    if separator == ",":
-        return "."
-    edge = re.escape(separator.encode())
-    cell = rb'(?:^|%b)"?[-+]?\d*%b(?:\d\d?|\d{4,})"?(?=%b|\r|\n|\Z)'
-    commas, points = (re.search(cell % (edge, mark, edge), start, re.M) for mark in (b",", rb"\."))
-    return "," if commas and not points else "."
-
-
-def _check_rows(path: Path, separator: str) -> list[str]:
-    """The header, once all rows are as long as it: pandas would fill up the short ones silently."""
-    header: list[str] = []
-    with _opened(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
-        rows = csv.reader(text, delimiter=separator)
-        try:
-            for row in rows:
-                if not any(cell.strip() for cell in row) and len(row) < 2:
-                    continue  # a blank line
-                header = header or row
-                if len(row) != len(header):
-                    raise TableError(
-                        f"{path} has {len(row)} fields on line {rows.line_num} and "
-                        f"{len(header)} in its header; every row needs the same number (quote "
-                        "text that holds the separator)."
-                    )
-                # Beyond 64 MB only pandas looks at the lengths of rows.
-                if rows.line_num % 1000 == 0 and raw.tell() > 64 * 2**20:
-                    break
-        except csv.Error as error:
-            if not header:
-                raise TableError(f"{path} has a header that cannot be read ({error}).") from error
-            # A cell too long for this check: pandas reads those.
-    return header
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    if not header:
-        raise TableError(f"{path} is empty; write the table again.")
-    names = [name.strip() for name in header if name.strip()]
-    _check_names(path, names)  # pandas would rename the second one
-    if names and all(map(_is_number, names)) and not _counts_up(names):
-        raise TableError(
-            f"{path} starts with a line of numbers ({listed(names)}); put a line of column names "
-            "first."
-        )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _counts_up(names: list[str]) -> bool:
-    """Whether names are 0, 1, 2, …, which an array without names is often given."""
-    return names in ([str(j) for j in range(k, k + len(names))] for k in (0, 1))
-
-
-READERS: dict[str, Callable[[Path], Any]] = {
-    ".csv": partial(_read_text, separator=None),
-    ".tsv": partial(_read_text, separator="\t"),
+READERS: dict[str, Callable[[Path, Reading], Any]] = {
+    ".csv": read_text,
+    ".tsv": read_text,
+    ".txt": read_text,
+    ".xlsx": read_sheet,
+    ".xlsm": read_sheet,
     ".parquet": _read_arrow,
     ".pq": _read_arrow,
     ".feather": _read_arrow,
@@ -370,4 +278,27 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".svm": _read_svmlight,
     ".svmlight": _read_svmlight,
     ".libsvm": _read_svmlight,
+    ".dta": read_statistics,
+    ".sav": read_statistics,
+    ".sas7bdat": read_statistics,
+    ".xpt": read_statistics,
+    ".h5ad": read_anndata,
+}
+# How tables that are not read become such that are.
+WAYS_OUT = {
+    ".xls": "save it as .xlsx",
+    ".ods": "save it as .xlsx",
+    ".numbers": "export it as .xlsx or CSV",
+    ".rds": "write it in R with write.csv(table, 'table.csv', row.names = FALSE)",
+    ".rdata": "write it in R with write.csv(table, 'table.csv', row.names = FALSE)",
+    ".mat": "write it in MATLAB with writetable(table, 'table.csv')",
+    ".json": "write it as CSV, in Python with pandas.read_json(...).to_csv(..., index=False)",
+    ".npy": "save it with numpy.savez(path, X=..., y=...)",
+    ".pkl": "opening it could run code; write it as CSV or Parquet",
+    ".pickle": "opening it could run code; write it as CSV or Parquet",
+    ".pdf": "export the table as CSV",
+    ".docx": "copy the table into a spreadsheet and save it as .xlsx",
+    ".doc": "copy the table into a spreadsheet and save it as .xlsx",
+    ".zip": "unpack it and name the table",
+    ".skops": "it is a model; name the table",
 }

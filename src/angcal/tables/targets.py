@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from angcal.notices import warn
-from angcal.tables.errors import TableError, TableWarning, listed
+from angcal.tables.errors import TableError, TableWarning, first_few, listed, require_column
 
+# With fewer rows the probabilities of a class are little more than a guess.
+FEW_ROWS = 5
+NO_ANSWERS = {"unknown", "unbekannt", "unclear", "missing", "na", "nd", "tbd", "other", "undefined",
+              "indeterminate", "notavailable", "notapplicable", "noanswer"}  # fmt: skip
 WAY_OUT = "make a column of classes of it first, such as whether it lies above a threshold"
 
 
-def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
+def split_target(frame: Any, target: str, *, positive: str | None = None) -> tuple[Any, np.ndarray]:
     """Features and labels; rows without a label are left out, with a warning.
 
     Parameters
@@ -21,6 +27,8 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     frame : pandas.DataFrame
     target : str
         Name of the column with the classes.
+    positive : str, optional
+        A class; of three and more, the others become one, "not" that class.
 
     Returns
     -------
@@ -29,9 +37,9 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     y : ndarray
         One class per row: whole numbers, truth values, or text.
     """
-    _check_name(frame, target)
+    require_column(list(frame.columns), target)
     labels = frame[target]
-    missing = labels.isna().to_numpy(dtype=bool)
+    missing = labels.isna().to_numpy(dtype=bool) | _is_blank(labels)
     features = frame.drop(columns=target)
     if missing.all():
         raise TableError(f"the target {target!r} is missing in every row; name another column.")
@@ -42,6 +50,8 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
         )
         features, labels = features[~missing].reset_index(drop=True), labels[~missing]
     y = _as_labels(labels, target)
+    if positive is not None:
+        y = _one_against_others(y, positive, target)
     classes = np.unique(y)
     if len(classes) < 2:
         raise TableError(
@@ -51,6 +61,22 @@ def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     _check_classes(y, classes, target)
     # scikit-learn takes fractions for a quantity, however few there are.
     return features, np.array([str(label) for label in y]) if y.dtype.kind == "f" else y
+
+
+def _is_blank(labels: Any) -> np.ndarray:
+    return np.array([isinstance(label, str) and not label.strip() for label in labels], dtype=bool)
+
+
+def _one_against_others(y: np.ndarray, positive: str, target: str) -> np.ndarray:
+    """The labels as they are where there are two classes, else the class and all others as one."""
+    classes = [str(label) for label in np.unique(y)]
+    if positive not in classes:
+        near = get_close_matches(positive, classes, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the classes are {listed(classes)}."
+        raise TableError(f"the target {target!r} has no class called {positive!r}; {hint}")
+    if len(classes) < 3:
+        return y
+    return np.array([name if name == positive else f"not {positive}" for name in map(str, y)])
 
 
 def split_groups(features: Any, column: str) -> tuple[Any, np.ndarray]:
@@ -64,7 +90,7 @@ def split_groups(features: Any, column: str) -> tuple[Any, np.ndarray]:
     column : str
         Its name.
     """
-    _check_name(features, column)
+    require_column(list(features.columns), column)
     names = features[column]
     missing = names.isna().to_numpy(dtype=bool)
     groups = np.unique(names[~missing].astype(str), return_inverse=True)[1]
@@ -85,18 +111,6 @@ def split_groups(features: Any, column: str) -> tuple[Any, np.ndarray]:
     return features.drop(columns=column), numbers
 
 
-def _check_name(frame: Any, target: str) -> None:
-    names = list(frame.columns)
-    if target in names:
-        return
-    by_lower = {name.lower().strip(): name for name in names}
-    near = get_close_matches(target.lower().strip(), list(by_lower), n=3, cutoff=0.6)
-    hint = f"did you mean {listed([by_lower[name] for name in near])}?"
-    if not near:
-        hint = f"the columns are {listed(names)}."
-    raise TableError(f"there is no column called {target!r}; {hint}")
-
-
 def _as_labels(labels: Any, target: str) -> np.ndarray:
     """Labels without missing ones, in the plainest type that holds them."""
     import pandas as pd
@@ -112,7 +126,20 @@ def _as_labels(labels: Any, target: str) -> np.ndarray:
         return _as_numbers(labels, target)
     if types.infer_dtype(labels) == "boolean":
         return labels.to_numpy().astype(bool)
-    return np.array([str(label) for label in labels], dtype=str)
+    return _without_blanks([str(label) for label in labels], target)
+
+
+def _without_blanks(names: list[str], target: str) -> np.ndarray:
+    """Names without blanks around them: nobody means another class by one."""
+    tidy = [" ".join(name.split()) for name in names]
+    if len(set(tidy)) < len(set(names)):
+        changed = sorted({name for name, same in zip(names, tidy, strict=True) if name != same})
+        warn(
+            f"blanks around classes of {target!r} were taken away: {listed(changed)} and the same "
+            "name without them are one class.",
+            TableWarning,
+        )
+    return np.array(tidy, dtype=str)
 
 
 def _as_numbers(labels: Any, target: str) -> np.ndarray:
@@ -145,3 +172,63 @@ def _check_classes(y: np.ndarray, classes: np.ndarray, target: str) -> None:
             f"the target {target!r} holds {count} different texts in {len(y)} rows: it looks like "
             "names, not classes; name the column of classes."
         )
+
+
+# -- classes that may be mistakes --------------------------------------------------------------
+
+
+def note_classes(y: np.ndarray, target: str) -> None:
+    """Warn about classes that may be one, that stand for no answer, or that hardly any row has."""
+    classes, counts = np.unique(y, return_counts=True)
+    rows = dict(zip(map(str, classes), counts.tolist(), strict=True))
+    if y.dtype.kind == "U":
+        for name, other in _alike(rows):
+            warn(
+                f"the classes {name!r} ({_rows(rows[name])}) and {other!r} ({_rows(rows[other])}) "
+                f"of {target!r} look like one; if they are, write them alike in the table.",
+                TableWarning,
+            )
+        for name in (name for name in rows if _key(name) in NO_ANSWERS and len(rows) > 2):
+            warn(
+                f"the class {name!r} of {target!r} ({_rows(rows[name])}) sounds like a missing "
+                "answer; empty these cells, and the rows are left out.",
+                TableWarning,
+            )
+    rare = [f"{name!r} ({_rows(count)})" for name, count in rows.items() if count < FEW_ROWS]
+    if rare:
+        warn(
+            f"classes with hardly any rows: {first_few(rare, 5)}; collect more, join a class with "
+            f"another, or empty its cells in {target!r}, and the rows are left out.",
+            TableWarning,
+        )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _key(name: str) -> str:
+    """The name without case, accents and marks between its letters; signs such as < count."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    letters = (letter for letter in plain if not unicodedata.combining(letter))
+    return re.sub(r"[\s_.,/]|(?<=\w)-(?=\w)", "", "".join(letters))
+
+
+def _alike(rows: dict[str, int]) -> list[tuple[str, str]]:
+    """Pairs of class names that differ in case, marks or blanks, or, where one is rare, a letter.
+
+    >>> _alike({"Tumour": 1, "tumour": 20, "normal": 20})
+    [('Tumour', 'tumour')]
+    """
+    keys: dict[str, str] = {}
+    pairs = []
+    for name in rows:
+        key = _key(name)
+        if key in keys:
+            pairs.append((keys[key], name))
+        keys.setdefault(key, name)
+    for key, name in keys.items():
+        if rows[name] < FEW_ROWS and key.isalpha():
+            near = get_close_matches(key, [other for other in keys if other != key], 1, 0.9)
+            pairs += [(name, keys[other]) for other in near if rows[keys[other]] >= FEW_ROWS]
+    return pairs
