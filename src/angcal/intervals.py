@@ -406,9 +406,10 @@ def class_law(result: ClassCalibration) -> Law:
     error: float | None = None
     if angle.method == "observable":
         # One for all: a softmax compares classes, and what noise does to a pair is shared.
-        cosine, error = np.diag(angle.cosine).mean(), np.diag(angle.standard_error).mean()
+        cosine = float(np.diag(angle.cosine).mean())
+        error = float(np.diag(angle.standard_error).mean())
     noise = noise_of(posterior.score_covariance / unit**2)
-    return ClassLaw(theta, root, posterior.means, noise, unit, float(cosine), float(error))
+    return ClassLaw(theta, root, posterior.means, noise, unit, cosine, error)
 
 
 # -- the ends --------------------------------------------------------------------------------
