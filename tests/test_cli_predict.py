@@ -328,12 +328,12 @@ def test_intervals_of_three_classes(tmp_path):
 
 
 def test_intervals_that_cannot_be(tmp_path, model, rows, capsys):
-    from sklearn.linear_model import LogisticRegression
+    from angcal import ScoreCalibratedClassifier
 
-    save(LogisticRegression().fit(NEW, np.arange(30) % 2), tmp_path / "plain.skops")
+    save(ScoreCalibratedClassifier().fit(NEW, np.arange(30) % 2), tmp_path / "plain.skops")
     np.savez(tmp_path / "new.npz", X=NEW)
     arguments = ("predict", tmp_path / "plain.skops", tmp_path / "new.npz", "--interval")
-    assert "LogisticRegression does not have" in refused(capsys, 1, *arguments)
+    assert "ScoreCalibratedClassifier does not have" in refused(capsys, 1, *arguments)
     with pytest.raises(SystemExit):
         run("predict", model, rows, "--interval", "95")
     assert "not between 0 and 1" in capsys.readouterr().err

@@ -286,8 +286,8 @@ class ClassLaw(Law):
         L, whose outer square is the covariance of the scores in units of ``unit``.
     unit : float
         Typical standard deviation of the difference of two scores.
-    cosine, cosine_error : float
-        Of all indices with their scores; NaN where labels alone tell.
+    cosine, cosine_error : float or None
+        Of all indices with their scores; None where labels alone tell.
     """
 
     theta: Floats
@@ -295,8 +295,8 @@ class ClassLaw(Law):
     means: Floats
     noise: Noise
     unit: float
-    cosine: float
-    cosine_error: float
+    cosine: float | None
+    cosine_error: float | None
 
     def curve(self, scores: Floats) -> Mixture:
         """Draws of logit F_k."""
@@ -311,7 +311,7 @@ class ClassLaw(Law):
         taus = alphas * np.sqrt((1.0 - cosines**2) / room)
         widths = np.sqrt(1.0 + taus**2 / 3.0)[:, None]
         noise = taus[:, None] * (nodes[:, 1 : 1 + r] @ self.noise.factor.T)
-        stretch = CLASS_ROW_STRETCH if np.isnan(self.cosine) else 1.0
+        stretch = CLASS_ROW_STRETCH if self.cosine is None else 1.0
         maps = (_stretched(part, stretch) for part in (widths * slopes, widths * offsets + noise))
         return _draws_of(scores, *maps)
 
@@ -326,7 +326,7 @@ class ClassLaw(Law):
 
     def _cosines(self, alphas: Floats, normals: Floats) -> Floats:
         """A cosine for each draw, at which κ is finite."""
-        if np.isnan(self.cosine):
+        if self.cosine is None or self.cosine_error is None:
             nodes, shares = cosine_shares(alphas)
             place = np.sum(np.cumsum(shares, axis=1) < ndtr(normals)[:, None], axis=1)
             return nodes[np.minimum(place, len(nodes) - 1)]
@@ -402,12 +402,14 @@ def class_law(result: ClassCalibration) -> Law:
     theta, information = posterior.mode
     root = np.linalg.cholesky(CLASS_INFLATION * np.linalg.inv(information))
     unit = typical_spread(posterior.scores, posterior.weights)
-    cosine, error = np.nan, np.nan
+    cosine: float | None = None
+    error: float | None = None
     if angle.method == "observable":
         # One for all: a softmax compares classes, and what noise does to a pair is shared.
-        cosine, error = np.diag(angle.cosine).mean(), np.diag(angle.standard_error).mean()
+        cosine = float(np.diag(angle.cosine).mean())
+        error = float(np.diag(angle.standard_error).mean())
     noise = noise_of(posterior.score_covariance / unit**2)
-    return ClassLaw(theta, root, posterior.means, noise, unit, float(cosine), float(error))
+    return ClassLaw(theta, root, posterior.means, noise, unit, cosine, error)
 
 
 # -- the ends --------------------------------------------------------------------------------
