@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal import Logit
@@ -44,6 +45,7 @@ def prepared():
         "y_test": y_test,
         "X_unlabelled": data.pool(80, random_state=2),
         "X_raw": data.pool(80, random_state=3),
+        "patient": np.arange(len(data.y)) // 4,
         "fitted": fitted,
         "model": LogisticRegression(),
         "Sigma": data.covariance.matrix(),
