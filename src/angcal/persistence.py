@@ -160,19 +160,24 @@ def save(
     ...     about(Path(folder) / "model.skops")["rows"]
     3
     """
-    path = Path(path)
-    kind = SUFFIXES.get(path.suffix.lower(), "skops")
+    kind = SUFFIXES.get(Path(path).suffix.lower(), "skops")
     record = {"format": FORMAT, "kind": kind, "versions": _versions(), "about": about or {}}
     try:
         json.dumps(record)
     except (TypeError, ValueError) as error:
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
-    encode = _skops_parts if kind == "skops" else plain.encode
+    with states_for_files(keep_observables):
+        data = _encoded(model, record, Path(path), key)
+    with written(path) as file:
+        file.write(data)
+
+
+def _encoded(model: Any, record: dict[str, Any], path: Path, key: Any) -> bytes:
+    """The file's bytes, which can be loaded."""
+    encode = _skops_parts if record["kind"] == "skops" else plain.encode
     try:
-        with states_for_files(keep_observables):
-            parts = encode(model, TRUSTED)
-        data = pack(record, parts, key)
-        _model_of(unpack(data, path))  # what could not be loaded is not worth a file
+        data = pack(record, encode(model, TRUSTED), key)
+        _model_of(unpack(data, path))
     except ImportError:
         raise
     except Exception as error:  # skops raises many kinds for what it cannot take
@@ -180,8 +185,7 @@ def save(
             f"{type(model).__name__} cannot be saved: {first_line(error)}; use what angcal trusts, "
             "or keep the model with pickle."
         ) from error
-    with written(path) as file:
-        file.write(data)
+    return data
 
 
 def load(path: Any, *, key: Any = None) -> Any:

@@ -148,8 +148,7 @@ def hosmer_lemeshow_test(
 
     Notes
     -----
-    The approximation by χ² needs some expected labels of both kinds in each bin; with
-    prevalence 0.01 take at least 5000 rows for ten bins, or fewer bins.
+    Each bin should expect some labels of both kinds: at prevalence 0.01, 5000 rows for ten bins.
 
     References
     ----------
@@ -162,23 +161,26 @@ def hosmer_lemeshow_test(
     >>> round(found.statistic, 6), found.degrees_of_freedom
     (3.125, 2)
     """
-    y, p, weight = samples(y_true, y_prob, sample_weight)
-    index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
-    excess = np.bincount(index, weights=weight * (y - p))
-    variance = np.bincount(index, weights=weight**2 * p * (1.0 - p))
-    filled = np.bincount(index, weights=weight) > 0
-    excess, variance = excess[filled], variance[filled]
+    excess, variance = _bin_sums(*samples(y_true, y_prob, sample_weight), n_bins)
     degrees = len(excess) - (2 if fitted else 0)
     if degrees < 1:
         raise ValueError(
             f"n_bins={n_bins} gives {len(excess)} bins of these predictions, which leaves "
             f"{degrees} degrees of freedom; ask for more bins, or use spiegelhalter_test."
         )
-    with np.errstate(divide="ignore"):
-        # A bin of zeros and ones is right, or infinitely wrong.
-        squares = np.divide(excess**2, variance, out=np.zeros(len(excess)), where=excess != 0.0)
-    H = float(squares.sum())
+    wrong = excess != 0.0
+    with np.errstate(divide="ignore"):  # a bin of zeros and ones is right, or infinitely wrong
+        H = float(np.sum(excess[wrong] ** 2 / variance[wrong]))
     return CalibrationTest(H, float(chi2.sf(H, degrees)), degrees)
+
+
+def _bin_sums(y: Floats, p: Floats, weight: Floats, n_bins: int) -> tuple[Floats, Floats]:
+    """Σw(y − p) and Σw²p(1 − p) over each bin of equally many rows that has any."""
+    index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
+    filled = np.bincount(index, weights=weight) > 0
+    sums = (weight * (y - p), weight**2 * p * (1.0 - p))
+    excess, variance = (np.bincount(index, weights=part)[filled] * 1.0 for part in sums)
+    return excess, variance
 
 
 def kernel_calibration_test(
@@ -235,9 +237,18 @@ def kernel_calibration_test(
     checked_pairs(weight, bandwidth)
     if n_resamples < 1:
         raise ValueError(f"n_resamples={n_resamples!r} must be at least 1.")
-    rng, (n, K) = check_random_state(random_state), P.shape
-    observed = indicators(codes, K)[:, :, None] - P[:, :, None]
+    observed = indicators(codes, P.shape[1])[:, :, None] - P[:, :, None]
     statistic = float(kernel_pair_means(P, observed, weight, bandwidth)[0])
+    rng = check_random_state(random_state)
+    reached = _times_reached(statistic, P, weight, bandwidth, n_resamples, rng)
+    return CalibrationTest(statistic, (1.0 + reached) / (1.0 + n_resamples))
+
+
+def _times_reached(
+    statistic: float, P: Floats, weight: Floats, bandwidth: float, n_resamples: int, rng: Any
+) -> int:
+    """How often T of labels drawn by P is at least this."""
+    n, K = P.shape
     bounds, reached = np.cumsum(P, axis=1)[:, :-1, None], 0
     for batch in gen_batches(n_resamples, max(1, min(n_resamples, 2**24 // (n * K)))):
         drawn = np.sum(rng.random_sample((n, 1, batch.stop - batch.start)) > bounds, axis=1)
@@ -247,4 +258,4 @@ def kernel_calibration_test(
         reached += int(
             np.sum(kernel_pair_means(P, residuals, weight, bandwidth) >= statistic - slack)
         )
-    return CalibrationTest(statistic, (1.0 + reached) / (1.0 + n_resamples))
+    return reached

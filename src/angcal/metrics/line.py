@@ -127,7 +127,11 @@ def calibration_line(
         raise ValueError(f"confidence={confidence!r} must lie between 0 and 1.")
     scores = logit(np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
     weight = weight * (weight.sum() / np.sum(weight**2))
-    target = _attainable(y, scores, weight)
+    return _line(scores, _attainable(y, scores, weight), weight, confidence)
+
+
+def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> CalibrationLine:
+    """The line through attainable targets, and how sure it is."""
     slope, intercept, slope_error, intercept_error = _fitted(scores, target, weight)
     large = _at_slope_one(scores, target, weight)
     moved = expit(scores + large)

@@ -196,8 +196,7 @@ def labels_needed(
     if len(given) != 1:
         raise ValueError(f"Give one of cosine, log_loss and accuracy, not {len(given)} of them.")
     (name, target), *_ = given.items()
-    extra = 0.0
-    n = float("inf")
+    extra, n = 0.0, float("inf")
     # The 1/n of the map lowers what is asked of the score, which changes n a little.
     for _ in range(30 if name == "log_loss" else 1):
         c = target if name == "cosine" else _cosine_for(name, target - extra, link)
