@@ -144,7 +144,6 @@ def hosmer_lemeshow_test(
     See Also
     --------
     kernel_calibration_test : Without bins, for any number of classes.
-    reliability_curve : The bins themselves.
 
     Notes
     -----
@@ -152,8 +151,7 @@ def hosmer_lemeshow_test(
 
     References
     ----------
-    .. [1] Hosmer, Lemeshow (1980), Goodness of fit tests for the multiple logistic regression
-       model, Communications in Statistics 9.
+    .. [1] Hosmer, Lemeshow (1980), Goodness of fit tests for the multiple logistic regression model
 
     Examples
     --------
@@ -162,7 +160,7 @@ def hosmer_lemeshow_test(
     (3.125, 2)
     """
     excess, variance = _bin_sums(*samples(y_true, y_prob, sample_weight), n_bins)
-    degrees = len(excess) - (2 if fitted else 0)
+    degrees = len(excess) - 2 * fitted
     if degrees < 1:
         raise ValueError(
             f"n_bins={n_bins} gives {len(excess)} bins of these predictions, which leaves "
@@ -179,8 +177,8 @@ def _bin_sums(y: Floats, p: Floats, weight: Floats, n_bins: int) -> tuple[Floats
     index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
     filled = np.bincount(index, weights=weight) > 0
     sums = (weight * (y - p), weight**2 * p * (1.0 - p))
-    excess, variance = (np.bincount(index, weights=part)[filled] * 1.0 for part in sums)
-    return excess, variance
+    excess, variance = (np.bincount(index, weights=part)[filled] for part in sums)
+    return excess.astype(np.float64), variance.astype(np.float64)
 
 
 def kernel_calibration_test(
