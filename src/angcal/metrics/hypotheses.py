@@ -166,9 +166,8 @@ def hosmer_lemeshow_test(
             f"n_bins={n_bins} gives {len(excess)} bins of these predictions, which leaves "
             f"{degrees} degrees of freedom; ask for more bins, or use spiegelhalter_test."
         )
-    wrong = excess != 0.0
-    with np.errstate(divide="ignore"):  # a bin of zeros and ones is right, or infinitely wrong
-        H = float(np.sum(excess[wrong] ** 2 / variance[wrong]))
+    with np.errstate(all="ignore"):  # a bin of zeros and ones is right, 0/0, or infinitely wrong
+        H = float(np.nansum(excess**2 / variance))
     return CalibrationTest(H, float(chi2.sf(H, degrees)), degrees)
 
 
