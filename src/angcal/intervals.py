@@ -400,7 +400,9 @@ def class_law(result: ClassCalibration) -> Law:
         shares = result.map.predict(np.zeros((1, result.map.slopes.shape[1])))[0]
         return ChanceLaw(shares, len(result.left_out.calibrated))
     theta, information = posterior.mode
-    root = np.linalg.cholesky(CLASS_INFLATION * np.linalg.inv(information))
+    # Scores without bound leave a matrix that is positive definite but for rounding.
+    values, vectors = np.linalg.eigh(information)
+    root = vectors * np.sqrt(CLASS_INFLATION / np.maximum(values, 1e-14 * values[-1]))
     unit = typical_spread(posterior.scores, posterior.weights)
     cosine: float | None = None
     error: float | None = None
