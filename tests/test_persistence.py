@@ -713,3 +713,9 @@ def test_the_same_probabilities_in_another_process(tmp_path):
 def test_pickles_are_exact(name):
     back = pickle.loads(pickle.dumps(model_of(name)))
     np.testing.assert_array_equal(answers(back), answers(model_of(name)))
+
+
+def test_names_of_files_may_be_text(tmp_path):
+    model = MEstimator().fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    save(model, str(tmp_path / "model.skops"))
+    np.testing.assert_array_equal(load(str(tmp_path / "model.skops")).coef_, model.coef_)

@@ -168,7 +168,7 @@ def save(
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
     with states_for_files(keep_observables):
         data = _encoded(model, record, Path(path), key)
-    with written(path) as file:
+    with written(Path(path)) as file:
         file.write(data)
 
 
