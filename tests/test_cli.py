@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,32 @@ def test_an_interrupt_that_a_library_turns_into_another_error_is_one_still(monke
     finally:
         signal.signal(signal.SIGINT, before)
         sys.unraisablehook = sys.__unraisablehook__
+    assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
+
+
+def test_an_interrupt_that_a_library_swallows_ends_the_command_at_its_next_stage(
+    monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["angcal", "fit", "data.csv", "--target", "y"])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    reached = []
+
+    def swallowing(options):
+        with stages(2) as begin:
+            begin("one")
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            reached.append("one")
+            begin("two")
+            reached.append("two")
+
+    monkeypatch.setattr("angcal.cli.fit.execute", swallowing)
+    try:
+        assert main() == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = sys.__unraisablehook__
+    assert reached == ["one"]
     assert capsys.readouterr().err.strip() == "interrupted; no file was left half-written"
 
 

@@ -300,7 +300,7 @@ def inspect(path: Any, *, key: Any = None) -> dict[str, Any]:
     >>> with TemporaryDirectory() as folder:
     ...     save(model, Path(folder) / "model.angcal")
     ...     inspect(Path(folder) / "model.angcal")["types"]
-    {'angcal.estimators.m_estimator.MEstimator': 1}
+    {'angcal.estimators.m_estimator.MEstimator': 1, 'angcal.penalties.Ridge': 1}
     """
     path = Path(path)
     container = read(path, key)

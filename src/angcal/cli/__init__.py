@@ -91,10 +91,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         130 interrupted.
     """
     try:
-        from angcal.cli.interrupts import interruptible
+        from angcal.cli.interrupts import end_if_asked, interruptible
 
         with interruptible(whole_process=arguments is None):
-            return _run(list(sys.argv[1:] if arguments is None else arguments))
+            code = _run(list(sys.argv[1:] if arguments is None else arguments))
+            end_if_asked()
+            return code
     except KeyboardInterrupt:
         print("\ninterrupted; no file was left half-written", file=sys.stderr)
         return 130

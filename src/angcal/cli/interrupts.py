@@ -17,6 +17,12 @@ def asked() -> bool:
     return _asked
 
 
+def end_if_asked(*_: Any) -> None:
+    """Raise the interrupt again that a library has swallowed."""
+    if _asked:
+        raise KeyboardInterrupt
+
+
 @contextmanager
 def interruptible(*, whole_process: bool) -> Iterator[None]:
     """Remember that Ctrl-C came, whatever becomes of the exception that it raises.

@@ -21,7 +21,7 @@ from threading import Timer
 from typing import Any
 
 from angcal.arguments import seed
-from angcal.cli.interrupts import asked
+from angcal.cli.interrupts import asked, end_if_asked
 from angcal.tables.errors import MissingPackageError, clean
 
 PATIENCE = 2.0  # seconds before a bar appears
@@ -106,7 +106,7 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
         How many stages there are.
     """
     if not sys.stderr.isatty():
-        yield lambda name: None
+        yield end_if_asked
         return
     from rich.console import Console
     from rich.progress import (
@@ -132,6 +132,7 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
 
     def begin(name: str) -> None:
         nonlocal begun
+        end_if_asked()
         bar.update(task, completed=begun, description=clean(name))
         begun += 1
 
