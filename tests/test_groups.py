@@ -17,6 +17,7 @@ from angcal import (
     AngularLogisticRegressionCV,
     ScoreCalibratedClassifier,
 )
+from angcal.estimators.training import copies
 from angcal.leverages.groups import Groups, groups_of, leave_groups_out
 from angcal.notices import RepeatedRowsWarning
 from angcal.observables import count_shifts, group_count_shifts, observe
@@ -264,6 +265,7 @@ def test_rows_of_few_values_are_no_copies():
     rng = np.random.default_rng(1)
     X = rng.integers(0, 2, size=(300, 3)).astype(float)
     y = (rng.random(300) < 1.0 / (1.0 + np.exp(-2.0 * (X.sum(1) - 1.5)))).astype(int)
+    assert len(np.unique(copies(X))) == 8  # every row has many equals
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatedRowsWarning)
         AngularCalibratedClassifier(_model(1.0)).fit(X, y)
