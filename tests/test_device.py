@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -16,8 +18,9 @@ from angcal import (
     Logit,
     ScoreCalibratedClassifier,
 )
+from angcal.notices import RepeatedRowsWarning
 from angcal.rows import as_rows
-from angcal.simulation import simulate
+from angcal.simulation import IdentityCovariance, simulate
 from angcal.solvers.newton_cg import NewtonCG
 
 torch = pytest.importorskip("torch")
@@ -122,10 +125,9 @@ def test_bad_tensors(data, dispatch, change, message):
 
 def test_what_a_device_cannot_do_is_said(data, dispatch):
     X, y = tensors(data)
-    with pytest.raises(TypeError, match="cannot be fitted on a device"):
-        AngularCalibratedClassifier(LogisticRegression(class_weight="balanced")).fit(X, y)
-    with pytest.raises(ValueError, match="pool is not taken with tensors"):
-        AngularCalibratedClassifier(MODEL, pool=data.pool(50)).fit(X, y)
+    for model in (LogisticRegression(l1_ratio=0.5, solver="saga"), RidgeClassifier()):
+        with pytest.raises(TypeError, match="cannot be fitted on a device"):
+            AngularCalibratedClassifier(model).fit(X, y)
     found = AngularCalibratedClassifier(MODEL).fit(X, y)
     with pytest.raises(ValueError, match="features"):
         found.predict_proba(X[:, :-1])
@@ -157,7 +159,8 @@ def test_newton_finds_scikit_learns_optimum(C, fit_intercept, shape):
     ("options", "message"),
     [
         ({"observables": "exact"}, "observables='exact' is not possible"),
-        ({"angle": "observable"}, "angle='observable' is not possible"),
+        ({"pool": torch.ones((9, 3))}, "pool has 3 features"),
+        ({"pool": torch.full((9, 500), torch.nan)}, "pool contains NaN"),
         ({"polish": True}, "polish=True is not possible"),
         ({"estimator": LogisticRegression(C=np.inf)}, "leaves no penalty"),
     ],
@@ -165,12 +168,6 @@ def test_newton_finds_scikit_learns_optimum(C, fit_intercept, shape):
 def test_options_that_a_device_cannot_follow_are_named(data, dispatch, options, message):
     with pytest.raises(ValueError, match=message):
         AngularCalibratedClassifier(**{"estimator": MODEL, **options}).fit(*tensors(data))
-
-
-def test_a_pool_given_to_fit_is_refused(data, dispatch):
-    X, y = tensors(data)
-    with pytest.raises(ValueError, match="pool is not taken with tensors"):
-        AngularCalibratedClassifier(MODEL).fit(X, y, pool=data.X)
 
 
 def test_weights_must_be_finite(data, dispatch):
@@ -203,16 +200,68 @@ def test_classes_come_back_as_tensors_names_as_arrays(data, dispatch):
     assert set(names.predict(X)) == {"no", "yes"}
 
 
-def test_models_that_do_more_than_a_product_refuse_tensors(data, dispatch):
-    X, y = tensors(data)
-    rows = X.numpy()
-    scaled = AngularCalibratedClassifier(make_pipeline(StandardScaler(), MODEL)).fit(rows, data.y)
-    other = ScoreCalibratedClassifier(MODEL).fit(rows, data.y)
-    for model in (scaled, other):
-        with pytest.raises(TypeError, match="pass NumPy arrays"):
-            model.predict_proba(X)
+def test_a_pipeline_refuses_tensors(data, dispatch):
+    X, _ = tensors(data)
+    scaled = AngularCalibratedClassifier(make_pipeline(StandardScaler(), MODEL))
+    scaled.fit(X.numpy(), data.y)
     with pytest.raises(TypeError, match="pass NumPy arrays"):
-        AngularLogisticRegressionCV().fit(X, y)
-    averaged = AngularLogisticRegressionCV(3, average="penalties").fit(rows, data.y)
-    with pytest.raises(TypeError, match="pass average=None"):
-        averaged.predict_proba(X)
+        scaled.predict_proba(X)
+
+
+SMALL = simulate(300, 40, link=Logit(3.0, 0.5), random_state=5)
+ROWS, POOL = np.sqrt(40) * SMALL.X, np.sqrt(40) * SMALL.pool(400)
+THREE = np.digitize(ROWS[:, :5].sum(axis=1), [-1.5, 1.5])
+CS = np.geomspace(1e-3, 10.0, 5)  # a grid of its own would be that of columns, not of directions
+ONE = LogisticRegression(C=0.1, tol=1e-9, max_iter=1000)
+BALANCED = clone(ONE).set_params(class_weight="balanced")
+
+
+@pytest.mark.parametrize(
+    ("model", "labels", "close"),
+    [
+        (AngularCalibratedClassifier(ONE, pool=POOL), SMALL.y, 5e-3),
+        (AngularCalibratedClassifier(ONE, pool=POOL, link=Logit(3.0, 0.5)), SMALL.y, 5e-3),
+        (AngularCalibratedClassifier(ONE, covariance=np.eye(40)), SMALL.y, 5e-3),
+        (AngularCalibratedClassifier(ONE, pool=POOL), THREE, 5e-3),
+        (AngularCalibratedClassifier(ONE, covariance=IdentityCovariance(40, 1.0)), SMALL.y, 5e-3),
+        (AngularLogisticRegressionCV(CS, tol=1e-6), SMALL.y, 2e-3),
+        (AngularLogisticRegressionCV(CS, tol=1e-6, pool=POOL), SMALL.y, 2e-3),
+        (AngularLogisticRegressionCV(CS, tol=1e-6), THREE, 2e-3),
+        (AngularLogisticRegressionCV(CS, tol=1e-6, average="penalties"), SMALL.y, 2e-3),
+        (AngularLogisticRegressionCV(CS, tol=1e-6, average="folds"), THREE, 2e-3),
+        (AngularLogisticRegressionCV(CS, tol=1e-6, class_weight="balanced"), SMALL.y, 2e-3),
+        (
+            AngularCalibratedClassifier(
+                LogisticRegression(tol=1e-9, max_iter=1000, class_weight="balanced")
+            ),
+            THREE,
+            5e-3,
+        ),
+        (ScoreCalibratedClassifier(ONE), SMALL.y, 5e-3),
+        (AngularCalibratedClassifier(FrozenEstimator(ONE.fit(ROWS, SMALL.y))), SMALL.y, 5e-3),
+    ],
+)
+def test_tensors_have_what_arrays_have(dispatch, model, labels, close):
+    X = torch.asarray(ROWS)
+    host, found = clone(model).fit(ROWS, labels), clone(model)
+    given = {name: torch.asarray(value) for name, value in vars(found).items() if is_array(value)}
+    found.set_params(**given).fit(X, torch.asarray(labels))
+    p = found.predict_proba(X)
+    assert isinstance(p, torch.Tensor)
+    assert isinstance(found.coef_, torch.Tensor)
+    # The leverages of single fits are sampled on a device.
+    assert_allclose(p.numpy(), host.predict_proba(ROWS), atol=close)
+    if hasattr(found, "predict_interval"):
+        ends = found.predict_interval(X)
+        assert isinstance(ends, torch.Tensor)
+        assert_allclose(ends.numpy(), host.predict_interval(ROWS), atol=4 * close)
+
+
+def is_array(value):
+    return isinstance(value, np.ndarray)
+
+
+def test_copies_of_rows_are_told_on_a_device_too(dispatch):
+    X = torch.asarray(np.repeat(ROWS[:100], 3, axis=0))
+    with pytest.warns(RepeatedRowsWarning, match="300 of 300 rows"):
+        AngularCalibratedClassifier(LogisticRegression()).fit(X, np.repeat(SMALL.y[:100], 3))

@@ -300,3 +300,33 @@ def test_sampling_ends_where_all_candidates_are_taken(few_draws, monkeypatch):
     hessian = SampledHessian(as_rows(X, False), np.full(300, 0.25), np.full(40, 20.0))
     assert len(hessian.survey.rows) == 9
     assert np.all(np.isfinite(hessian.leverages()))
+
+
+def correlated(n, d):
+    """Rows of a few strong factors, and curvatures of which many are next to nothing."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 8)) @ rng.normal(size=(8, d)) + rng.normal(size=(n, d))
+    return X, 0.25 * rng.random(n) ** 8
+
+
+@pytest.mark.parametrize(("shape", "side"), [((1300, 1050), "primal"), ((1050, 1300), "dual")])
+def test_correlated_columns_are_factorized_in_single_precision(shape, side, monkeypatch):
+    X, D = correlated(*shape)
+    monkeypatch.setattr(SampledHessian, "_run_survey", None)  # no round of sampling is wasted
+    found = factorize(X, D, 20.0, fit_intercept=True, method="auto")
+    exact = factorize(X, D, 20.0, fit_intercept=True, method="exact")
+    assert (found.side, found.remark) == (side, "factorised in single precision")
+    h = exact.leverages()
+    np.testing.assert_allclose(found.leverages(), h, rtol=0.02)
+    # What leaving a row out moves: a part of it that no curve can tell.
+    np.testing.assert_allclose(found.leverages() * D, h * D, atol=1e-5)
+    g = np.random.default_rng(0).normal(size=shape[1])
+    step, expected = found.solve(1e-30 * g, 1e-30), exact.solve(1e-30 * g, 1e-30)
+    np.testing.assert_allclose(step[0], expected[0], atol=1e-3 * np.abs(expected[0]).max())
+
+
+def test_independent_columns_are_sampled():
+    fit = problem(700, 650)
+    found = factorize(fit.X, fit.curvatures, 1.0, fit_intercept=True, method="auto")
+    found.leverages()
+    assert found.side == "randomised"

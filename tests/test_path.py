@@ -45,7 +45,10 @@ def positive(classifier, X):
 
 def exact_fit(X, y, C, weights=None, fit_intercept=True):
     """The optimum by scikit-learn, as a LinearFit."""
-    model = LogisticRegression(C=C, tol=1e-10, max_iter=20_000, fit_intercept=fit_intercept)
+    # L-BFGS is good to a thousandth on some machines only.
+    model = LogisticRegression(
+        C=C, tol=1e-10, max_iter=20_000, fit_intercept=fit_intercept, solver="newton-cholesky"
+    )
     model.fit(X, y, sample_weight=weights)
     omega = np.ones(len(y)) if weights is None else weights
     labels, penalty = np.asarray(y, dtype=float), Ridge(1.0 / (C * omega.sum()))

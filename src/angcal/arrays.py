@@ -83,8 +83,18 @@ def on_host(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+def as_double(values: Any) -> Any:
+    """Values in double precision, where they are."""
+    if is_tensor(values):
+        xp = namespace_of(values)
+        return xp.astype(values, xp.float64)
+    return np.asarray(values, dtype=np.float64)
+
+
 def largest_entry(X: Any) -> float:
-    """max |x_ij| of a NumPy or sparse array, without a copy of it."""
+    """max |x_ij| of an array, sparse array or tensor, without a copy of it."""
+    if is_tensor(X):
+        return max(float(X.max()), -float(X.min()))
     entries = X.data if hasattr(X, "tocsr") else X
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
@@ -101,7 +111,12 @@ ENTRIES_AT_ONCE = 1 << 15
 
 
 def product(X: Any, v: Floats) -> Floats:
-    """Xv in doubles; rows in single precision are widened block by block, never as a whole."""
+    """Xv in doubles; rows in single precision are widened block by block, never as a whole.
+
+    A tensor is multiplied where it is.
+    """
+    if is_tensor(X):
+        return on_host(X @ placed_like(v, X))
     if not isinstance(X, np.ndarray) or X.dtype == v.dtype:
         return np.asarray(X @ v, dtype=np.float64)
     out = np.empty((X.shape[0], *v.shape[1:]))

@@ -36,6 +36,12 @@ GRAM_JITTER = 1e-11
 
 SMALLEST_SAMPLED_SIDE = 600
 """Side of X below which a factorization costs no more than the passes it saves."""
+LARGEST_PROBED_SIDE, LARGEST_EIGENVALUE = 4000, 11.0
+"""Side up to which a design is factorized where its Hessian, with unit diagonal, has a larger
+eigenvalue. Gaussian rows have up to 10; of 24 fits to real rows with more than 11 the sampled rows
+did for 2 only, after three to five rounds, and a factorization in single precision takes less."""
+MOST_SINGLE_ENTRIES = 100_000_000
+"""Entries of X up to which a copy in single precision is made for a factorization (400 MB)."""
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128

@@ -19,8 +19,8 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import refuse_dask
-from angcal.rows import Rows
+from angcal.arrays import as_double, is_tensor, namespace_of, on_host, placed_like, refuse_dask
+from angcal.rows import Rows, dense_parts
 
 Prepare = Callable[[Any, str], Matrix]
 """(rows, their name for errors) -> rows as the linear model sees them, checked."""
@@ -49,6 +49,11 @@ class Moments:
     def of(cls, block: Matrix) -> Moments:
         """Moments of one block."""
         rows = block.shape[0]
+        if is_tensor(block):
+            block = as_double(block)
+            xp = namespace_of(block)
+            mean = xp.mean(block, axis=0)
+            return cls(rows, on_host(mean), on_host(xp.sum((block - mean) ** 2, axis=0)))
         if not sparse.issparse(block):
             mean = np.asarray(np.mean(block, axis=0, dtype=np.float64))
             deviations = block - mean
@@ -86,7 +91,8 @@ def row_slices(rows: Matrix) -> Iterator[slice]:
     """Slices of at most ``plan.BLOCK_ENTRIES`` stored entries, at least one row each."""
     n = rows.shape[0]
     stored = rows.nnz if sparse.issparse(rows) else n * rows.shape[1]
-    step = max(1, plan.BLOCK_ENTRIES * n // max(stored, 1))
+    entries = plan.DEVICE_ENTRIES if is_tensor(rows) else plan.BLOCK_ENTRIES
+    step = max(1, entries * n // max(stored, 1))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 
@@ -210,6 +216,61 @@ class Pool:
             parts = [b.toarray() if sparse.issparse(b) else np.array(b) for b in self.blocks()]
             return np.concatenate(parts)
         return self.resident.toarray() if sparse.issparse(self.resident) else self.resident
+
+
+class RowsPool(Pool):
+    """A pool whose blocks stay where they are: on a device, or on a cluster.
+
+    Parameters
+    ----------
+    rows : Rows
+        Without intercept.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(
+            lambda: ((block, "pool") for _, block in rows.blocks()), rows.shape[1], min_rows=2
+        )
+        self._rows = rows
+        self._check_count(rows.shape[0])
+
+    def survey(self, coef: Floats | None = None) -> Moments:
+        self.passes += 1
+        weights = np.zeros(self.n_features) if coef is None else coef
+        self._columns, scores = self._rows.sum(_survey_of_block, (weights,), merge=_both)
+        if not np.all(np.isfinite(self.columns.scatter)):
+            raise ValueError("pool contains NaN or infinity; impute or drop those rows first.")
+        self.stored_entries = self._rows.shape[0] * self.n_features
+        return scores
+
+    def covariance(self, centred: bool) -> tuple[Floats, Floats]:
+        """Mean and covariance of the rows; see :func:`angcal.covariance.pool_covariance`."""
+        m, mean = self.columns.count, self.columns.mean
+        mean = mean if centred else np.zeros_like(mean)
+        self.passes += 1
+        matrix = on_host(self._rows.sum(_scatter_of_block, (mean,))) / (m - 1)
+        constant = np.diag(matrix) <= DENSE_ROUNDING * mean**2
+        matrix[constant, :] = 0.0
+        matrix[:, constant] = 0.0
+        return mean, matrix
+
+
+def _survey_of_block(X: Any, coef: Floats) -> tuple[Moments, Moments]:
+    coef = placed_like(coef, X) if is_tensor(X) else coef
+    scores = [on_host(X[part] @ coef) for part in row_slices(X)]
+    return _moments_of(X), Moments.of(np.concatenate(scores)[:, None])
+
+
+def _both(a: tuple[Moments, Moments], b: tuple[Moments, Moments]) -> tuple[Moments, Moments]:
+    return a[0].merge(b[0]), a[1].merge(b[1])
+
+
+def _scatter_of_block(X: Any, mean: Floats) -> Any:
+    total = 0.0
+    for _, rows in dense_parts(X):
+        deviations = rows - placed_like(mean, rows)
+        total = total + deviations.T @ deviations
+    return total
 
 
 def open_pool(

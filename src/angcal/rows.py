@@ -34,6 +34,7 @@ from scipy import linalg, sparse
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import (
+    as_double,
     concatenate,
     is_tensor,
     namespace_of,
@@ -428,6 +429,17 @@ class TensorRows(Rows):
     def single(self) -> TensorRows:
         return self
 
+    @property
+    def marks(self) -> Floats:
+        """As those of `FarRows`."""
+        directions = np.random.default_rng(0).normal(size=(self.shape[1], 3))
+        return on_host(self.ahead(self.X, self.place(directions)))
+
+    def mean(self, axis: int = 0) -> Floats:
+        """Means of the columns, as arrays have them."""
+        assert axis == 0
+        return self.pull(np.ones(self.shape[0]))[: self.shape[1]] / self.shape[0]
+
     # Which of two equal products is faster on a GPU was measured: the transposed one, except Xᵀ
     # of a wide X.
     def ahead(self, X: Any, V: Any) -> Any:
@@ -523,11 +535,11 @@ class FarRows(Rows):
 
 
 def dense_parts(X: Any, entries: int = plan.BLOCK_ENTRIES) -> Iterator[tuple[slice, Floats]]:
-    """Rows of a block in dense pieces of bounded size, as doubles."""
+    """Rows of a block in dense pieces of bounded size, as doubles where they are."""
+    entries = plan.DEVICE_ENTRIES if is_tensor(X) else entries
     for part in _slices(X.shape[0], entries // max(X.shape[1], 1)):
         piece = X[part]
-        piece = piece.toarray() if sparse.issparse(piece) else piece
-        yield part, np.asarray(piece, dtype=np.float64)
+        yield part, as_double(piece.toarray() if sparse.issparse(piece) else piece)
 
 
 def _total_of_block(X: Any) -> Floats:
@@ -679,12 +691,12 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
     - where a side of X is short, the eigenbasis of XᵀX or of XXᵀ. Z then has orthogonal columns,
       and a Hessian ZᵀDZ + λI is all but diagonal while the D_i do not differ much;
     - with many more columns than rows, the Cholesky factor of XXᵀ, n × n instead of n × d;
-    - otherwise, and for sparse X, X itself.
+    - otherwise, and for sparse X and tensors, X itself.
 
     Dense rows are centered first where there is an intercept, which is free to make up for it.
     """
-    if sparse.issparse(X):
-        return SparseRows(X, intercept)
+    if sparse.issparse(X) or is_tensor(X):
+        return as_rows(X, intercept)
     rows = np.asarray(X, dtype=np.float64)
     center = weights @ rows / weights.sum() if intercept else None
     rows = rows if center is None else rows - center

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
 from angcal.leverages import weighted_gram
 from angcal.pools import DENSE_ROUNDING, SPARSE_ROUNDING, open_pool
 from angcal.rows import Rows, as_rows, dense_parts
@@ -44,7 +45,13 @@ class Precision:
     method: str = "exact"
 
     def pair(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Two arrays (A, B) of as many rows, with (A Bᵀ)_ij = x_iᵀΣ⁻¹x_j."""
+        """Two arrays (A, B) of as many rows, with (A Bᵀ)_ij = x_iᵀΣ⁻¹x_j; tensors for tensors."""
+        if is_tensor(rows) and self.operator is None:
+            white = rows @ self._root_like(rows)
+            return white, white
+        if is_tensor(rows):
+            solved = np.asarray(self.operator.solve(on_host(rows).T)).T
+            return rows, placed_like(solved, rows)
         if self.operator is not None:
             return rows, np.asarray(self.operator.solve(rows.T)).T
         if self.root is not None:
@@ -52,6 +59,12 @@ class Precision:
         else:
             white = linalg.solve_triangular(self.cholesky, rows.T, lower=True, check_finite=False).T
         return white, white
+
+    def _root_like(self, rows: Any) -> Any:
+        """W with WWᵀ = Σ⁻¹ where the rows are; the array API has no triangular solve."""
+        if self.root is not None:
+            return placed_like(self.root, rows)
+        return namespace_of(rows).linalg.inv(placed_like(self.cholesky, rows)).T
 
     def products(
         self, X: Matrix, center: Floats | None, residuals: Floats
@@ -63,10 +76,10 @@ class Precision:
         shift = np.zeros(X.shape[1]) if center is None else center
         if hasattr(self.operator, "products"):
             return self.operator.products(X, shift, residuals)
-        far = isinstance(X, Rows)
-        total = X.pull(residuals)[: X.shape[1]] if far else np.asarray(X.T @ residuals)
+        elsewhere = isinstance(X, Rows)
+        total = X.pull(residuals)[: X.shape[1]] if elsewhere else np.asarray(X.T @ residuals)
         _, direction = self.pair((total - shift * residuals.sum())[None, :])
-        if far:
+        if elsewhere:
             found = X.map(partial(_products_of_block, self), (shift, direction))
             return found[:, 0], found[:, 1]
         along, squares = np.empty(X.shape[0]), np.empty(X.shape[0])
@@ -81,9 +94,9 @@ def _products_of_block(inverse: Precision, X: Any, shift: Floats, direction: Flo
     """x_iᵀΣ⁻¹d and x_iᵀΣ⁻¹x_i of a block, (rows, 2)."""
     found = np.empty((X.shape[0], 2))
     for part, rows in dense_parts(X):
-        left, right = inverse.pair(rows - shift)
-        found[part, 0] = left @ direction[0]
-        found[part, 1] = np.einsum("ij,ij->i", left, right)
+        left, right = inverse.pair(rows - placed_like(shift, rows))
+        found[part, 0] = on_host(left @ placed_like(direction[0], left))
+        found[part, 1] = on_host((left * right).sum(axis=1))
     return found
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from angcal import estimators
 from angcal.arrays import is_dask
 from angcal.dask.engine import ClusterError, Engine
-from angcal.dask.pool import DaskPool
 from angcal.dask.rows import open_rows
 from angcal.estimators.far import far_intercept
 from angcal.estimators.options import check_options, is_for_many_classes
 from angcal.estimators.prediction import states_for_files
 from angcal.estimators.training import Training, far_training, refuse_far
+from angcal.pools import RowsPool
 
 # What says where rows are, and is no part of a fitted model.
 PLACES = ("client", "persist", "callback")
@@ -70,7 +70,7 @@ class _OnDask:
             pool = self._open_pool(pool, opened.features, engine)
         return training, pool
 
-    def _open_pool(self, pool: Any, features: list[Any] | None, engine: Engine) -> DaskPool:
+    def _open_pool(self, pool: Any, features: list[Any] | None, engine: Engine) -> RowsPool:
         if features is not None and hasattr(pool, "columns"):
             pool = pool[features]
         rows = open_rows(pool, False, engine, self.persist).rows
@@ -79,7 +79,7 @@ class _OnDask:
                 f"pool has {rows.shape[1]} columns, but X has "
                 f"{self.n_features_in_}. Pass rows with the same columns as X."  # type: ignore[attr-defined]
             )
-        return DaskPool(rows)
+        return RowsPool(rows)
 
 
 def _here(values: Any, engine: Engine) -> Any:

@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from angcal._typing import Floats, Matrix
-from angcal.calibrate import Calibration
 from angcal.estimators.angular_base import AngularBase
 from angcal.estimators.around_model import AroundModel
-from angcal.estimators.base_model import fit_on_device, ridge_strength, solve_on_device
+from angcal.estimators.base_model import is_trained_elsewhere, ridge_strength, solve_on_device
 from angcal.estimators.options import (
     check_options,
     is_for_many_classes,
@@ -20,7 +19,7 @@ from angcal.estimators.options import (
 from angcal.estimators.training import Training
 from angcal.multiclass import ClassCalibration
 from angcal.multiclass.on_device import scores_on_device
-from angcal.observables import observe
+from angcal.rows import Rows
 
 
 class AngularCalibratedClassifier(AngularBase, AroundModel):
@@ -208,36 +207,34 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
     def _fit_training(self, training: Training, pool: Any) -> Self:
         """All steps, from rows that have been checked."""
         refuse_options(self, training, pool)
-        if training.on_device:
-            self._pilot = None
-            return self._keep(self._fit_on_device(training))
+        if training.on_device and training.n_classes > 2 and self._needs_few_rows(pool):
+            return self._keep(self._fit_few_rows(training))
         rows, fits, observed = self._fit_model(training)  # (A), (B)
         options = self._options(pool, rows, sign_holdout=self._validated_holdout())
         result = self._calibrated(fits, observed, training, options)  # (C), (D)
         warn_if_unlike(options.pool, rows)
-        self._pilot = None if training.is_far else (rows, training, pool)
-        if training.is_far:
+        elsewhere = isinstance(rows, Rows)
+        self._pilot = None if elsewhere else (rows, training, pool)
+        if elsewhere:
             self.passes_ = rows.passes
         return self._keep(result)
 
-    def _fit_on_device(self, training: Training) -> Calibration | ClassCalibration:
-        """All steps where X is a tensor; for many classes some of its rows make the map."""
+    def _needs_few_rows(self, pool: Any) -> bool:
+        """Whether some rows tell the map of many classes as well as all: angles ask for all."""
+        model = self._model()
+        given = (pool, self.covariance, getattr(model, "class_weight", None))
+        return all(each is None for each in given) and not is_trained_elsewhere(model)
+
+    def _fit_few_rows(self, training: Training) -> ClassCalibration:
+        """All steps where X is a tensor of many classes, of whose rows some make the map."""
         model, weights = self._model(), training.weights
         self.estimator_, rows, solution = solve_on_device(model, training)
         self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
-        self.distance_to_optimum_ = np.nan
-        result: Calibration | ClassCalibration
-        if training.n_classes == 2:
-            fit = fit_on_device(model, training, rows, solution)
-            self.observables_ = observe(fit)
-            options = self._options(None, training.X)
-            result = self._calibrated([fit], [self.observables_], training, options)
-        else:
-            codes = training.codes.astype(np.intp)
-            scores, taken = scores_on_device(rows, solution, codes, weights, ridge_strength(model))
-            result = self._calibrated_scores(scores, codes[taken], weights[taken])
+        self.distance_to_optimum_, self._pilot = np.nan, None
+        codes = training.codes.astype(np.intp)
+        scores, taken = scores_on_device(rows, solution, codes, weights, ridge_strength(model))
         self.passes_ = rows.passes
-        return result
+        return self._calibrated_scores(scores, codes[taken], weights[taken])
 
     def _takes_many_classes(self) -> bool:
         """Not with a link of one index."""

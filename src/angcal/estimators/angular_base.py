@@ -11,18 +11,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.angle import Angle
-from angcal.arrays import on_host, placed_like
+from angcal.arrays import is_tensor, on_host, placed_like
 from angcal.calibrate import Calibration, Options, calibrate
 from angcal.estimators.options import resolved_link, resolved_softmax
 from angcal.estimators.prediction import CalibratedPrediction
-from angcal.estimators.training import Training, on_device
+from angcal.estimators.training import Training, check_tensor, on_device
 from angcal.intervals import Law, check_interval, interval, interval_law
 from angcal.multiclass import ClassCalibration, ClassScores, calibrate_classes, class_scores
 from angcal.multiclass.observable import asked_angles
 from angcal.notices import PoolWarning, warn
 from angcal.observables import Observables
-from angcal.pools import open_pool
+from angcal.pools import RowsPool, open_pool
 from angcal.problem import LinearFit
+from angcal.rows import TensorRows
 
 if TYPE_CHECKING:
     from angcal.planner import Plan
@@ -226,6 +227,9 @@ class AngularBase(CalibratedPrediction):
         """What was asked for; blocks of the pool are checked and transformed as they are read."""
         link, known = resolved_link(self.link)
         opened = None
+        if on_device(pool, "pool"):
+            check_tensor(pool, X.shape[1], "pool")
+            pool = RowsPool(TensorRows(pool, False))
         if pool is not None:
             opened = open_pool(pool, X.shape[1], prepare=self._rows_like_X, min_rows=2)
             given = self.covariance is not None and not isinstance(self.covariance, BaseEstimator)
@@ -235,7 +239,8 @@ class AngularBase(CalibratedPrediction):
             link=link,
             link_known=known,
             angle=self.angle,
-            covariance=self.covariance,
+            # Tensors have methods that an operator is told by.
+            covariance=on_host(self.covariance) if is_tensor(self.covariance) else self.covariance,
             pool=opened,
             confidence=self.confidence,
             **more,

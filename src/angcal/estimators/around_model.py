@@ -8,8 +8,10 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal._typing import Matrix
+from angcal.arrays import placed_like
 from angcal.estimators.base_model import (
     fit_base,
+    fit_or_read_on_device,
     fit_params_for,
     read_base,
     routing_of,
@@ -21,6 +23,7 @@ from angcal.estimators.prediction import CalibratedPrediction
 from angcal.estimators.training import Training, validated, warn_about_repeats
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit
+from angcal.rows import Rows
 
 
 class AroundModel(CalibratedPrediction):
@@ -73,6 +76,9 @@ class AroundModel(CalibratedPrediction):
             self.estimator_, fits, self.distance_to_optimum_ = fit_far(
                 self._model(), training, self.observables, **self._far_options()
             )
+        elif training.on_device:
+            self.estimator_, fit = fit_or_read_on_device(self._model(), training)
+            rows, fits, self.distance_to_optimum_ = fit.X, [fit], np.nan
         else:
             self.estimator_ = fit_base(self._model(), training)
             rows = self._training_rows(training.X)
@@ -81,11 +87,14 @@ class AroundModel(CalibratedPrediction):
             )
         self.coef_ = np.vstack([fit.coef for fit in fits])
         self.intercept_ = np.hstack([fit.intercept for fit in fits])
+        if training.on_device:
+            self.coef_ = placed_like(self.coef_, training.X)
+            self.intercept_ = placed_like(self.intercept_, training.X)
         groups = training.groups_of(rows)
         observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         warn_about_repeats(rows, training.codes, observed)
-        if training.is_far:
+        if isinstance(rows, Rows):
             self.passes_ = rows.passes
         return rows, fits, observed
 

@@ -13,10 +13,11 @@ from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -26,7 +27,6 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import has_fit_parameter
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host
 from angcal.estimators.training import Training
 from angcal.leverages import SingularHessianError
 from angcal.losses import Logistic, Multinomial
@@ -34,7 +34,7 @@ from angcal.notices import OptimalityWarning, warn
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit, check_separable
 from angcal.rows import Rows, TensorRows
-from angcal.sklearn_problems import LinearHead, read_fits, unwrap
+from angcal.sklearn_problems import LinearHead, problem_of, read_fits, unwrap
 from angcal.solvers.minimize import minimize
 from angcal.solvers.newton_cg import NewtonCG, Solution
 from angcal.threads import side_pools_at_rest
@@ -218,7 +218,8 @@ def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, So
     strength = ridge_strength(model)
     rows = TensorRows(training.X, bool(model.fit_intercept))
     loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
-    problem = NewtonCG(rows, training.codes, training.weights, np.array([strength]), loss)
+    weights = weights_of_fit(model, training)
+    problem = NewtonCG(rows, training.codes, weights, np.array([strength]), loss)
     solution = problem.solve(tol=0.0, gradient_tol=model.tol)
     gradient = float(solution.gradient[0])
     # Rounding of single precision alone can keep a gradient somewhat above a small tol.
@@ -234,28 +235,51 @@ def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, So
     return fitted, rows, solution
 
 
+def fit_or_read_on_device(model: Any, training: Training) -> tuple[Any, LinearFit]:
+    """(the fitted model, its fit), or a model that was trained elsewhere as it is."""
+    if not is_trained_elsewhere(model):
+        fitted, rows, solution = solve_on_device(model, training)
+        return fitted, fit_on_device(model, training, rows, solution)
+    rows = TensorRows(training.X, bool(problem_of(unwrap(model)[1]).fit_intercept))
+    fits, _ = read_base(
+        fit_base(model, training), rows, training, method="randomised", polish=False
+    )
+    if len(fits) > 1:
+        raise TypeError("one-vs-rest heads do not take tensors; pass NumPy arrays.")
+    return model, fits[0]
+
+
+def weights_of_fit(model: Any, training: Training) -> Floats:
+    """Weights of the rows times those that the model gives their classes."""
+    if model.class_weight is None:
+        return training.weights
+    return training.weights * compute_sample_weight(model.class_weight, training.y)
+
+
 def fit_on_device(
     model: Any, training: Training, rows: TensorRows, solution: Solution
 ) -> LinearFit:
-    """The fit of two classes, to be read as any other."""
+    """The fit, to be read as any other."""
+    coef, intercept, scores = solution.problem(0)
+    weights = weights_of_fit(model, training)
     return LinearFit(
         X=rows,
         labels=training.codes,
-        weights=training.weights,
-        coef=on_host(solution.coef)[:, 0],
-        intercept=float(on_host(solution.intercepts)[0]),
-        loss=Logistic(),
-        penalty=Ridge(ridge_strength(model) / float(training.weights.sum())),
+        weights=weights,
+        coef=coef,
+        intercept=intercept,
+        loss=Logistic() if coef.ndim == 1 else Multinomial(len(coef)),
+        penalty=Ridge(ridge_strength(model) / float(weights.sum())),
         fit_intercept=rows.intercept,
         iterations=solution.newton_steps,
         hessian_method="randomised",
-        known_scores=on_host(solution.scores)[:, 0],
+        known_scores=scores,
     )
 
 
 def ridge_strength(model: Any) -> float:
     """λ = 1/C of a ridge LogisticRegression; others are refused."""
-    plain = isinstance(model, LogisticRegression) and model.class_weight is None
+    plain = isinstance(model, LogisticRegression) and not isinstance(model, LogisticRegressionCV)
     l1_ratio = getattr(model, "l1_ratio", None)
     penalty = getattr(model, "penalty", "l2")
     if not plain or l1_ratio not in (None, 0, 0.0) or penalty not in ("l2", "deprecated"):

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Matrix
+from angcal.arrays import is_tensor
 from angcal.calibrate import ANGLE_METHODS
 from angcal.estimators.training import Training
 from angcal.links import Link, Logit, as_link
 from angcal.links.multiclass import MulticlassLink, Softmax
 from angcal.notices import PoolWarning, warn
 from angcal.pools import Pool, open_pool, row_moments
-from angcal.rows import Rows
+from angcal.rows import Rows, as_rows
 
 
 def check_options(estimator: Any) -> None:
@@ -101,12 +102,13 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             f"{name} is not taken with tensors; leave it None, or pass NumPy arrays": value
             is not None
             for name, value in asked.items()
-            if name in ("pool", "covariance", "sign_holdout")
+            if name == "sign_holdout"
         }
         refused |= {
             f"{name}={value!r} is not possible with tensors; leave its default, or pass NumPy "
             "arrays": asked[name] == value
-            for name, value in (("observables", "exact"), ("angle", "observable"), ("polish", True))
+            for name, value in (("observables", "exact"), ("polish", True))
+            if name in asked
         }
     for message, applies in refused.items():
         if applies:
@@ -118,7 +120,10 @@ def warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
     if pool is None:
         return
     # What the pass for the scores has found; X is surveyed in the same bounded blocks.
-    rows = row_moments(X) if isinstance(X, Rows) else open_pool(X, X.shape[1]).columns
+    if isinstance(X, Rows) or is_tensor(X):
+        rows = row_moments(as_rows(X, getattr(X, "intercept", False)))
+    else:
+        rows = open_pool(X, X.shape[1]).columns
     pool_mean, pool_sd = pool.columns.mean, pool.columns.deviation
     mean, sd = rows.mean, rows.deviation
     moving = (sd > 0) & (pool_sd > 0)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import on_host, placed_like
 from angcal.calibrate import Calibration, Options
 from angcal.estimators.angular_base import AngularBase
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
@@ -33,6 +34,7 @@ from angcal.estimators.training import (
     ARRAY_RULES,
     SMALLEST_SAMPLE,
     Training,
+    check_tensor,
     on_device,
     validated,
     warn_about_repeats,
@@ -59,6 +61,7 @@ from angcal.penalty_path import (
     with_doubt,
 )
 from angcal.problem import LinearFit
+from angcal.rows import as_rows
 from angcal.solvers.newton_cg import Solution
 from angcal.threads import side_pools_at_rest
 
@@ -107,7 +110,7 @@ class AngularLogisticRegressionCV(AngularBase):
         "penalties": all of the path, each by how well it does; no further fit. "folds": five
         classifiers like this one, each without a fifth of the rows; six paths instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
-        was one: prediction takes as many products, tensors are not served, and a pool must
+        was one: prediction takes as many products, and a pool must
         allow several passes. All other attributes stay those of the one chosen fit.
 
     Attributes
@@ -210,11 +213,6 @@ class AngularLogisticRegressionCV(AngularBase):
         AngularLogisticRegressionCV
             The fitted estimator.
         """
-        if on_device(X):
-            raise TypeError(
-                "AngularLogisticRegressionCV does not take tensors; pass NumPy arrays, or fit one "
-                "penalty with AngularCalibratedClassifier(LogisticRegression(C=...))."
-            )
         check_options(self)
         self._check_path_options()
         pool, many = self._given_pool(pool), self._takes_many_classes()
@@ -246,14 +244,20 @@ class AngularLogisticRegressionCV(AngularBase):
                 alike = clone(self).set_params(average=None)
                 self.average_ = fit_without_folds(alike, training, options.pool)
         warn_if_unlike(options.pool, training.X)
-        self._pilot = None if training.is_far else (training.X, training, pool)
+        elsewhere = training.is_far or training.on_device
+        self._pilot = None if elsewhere else (training.X, training, pool)
         if training.is_far:
             self.passes_ = training.X.passes
+        if training.on_device:
+            self.coef_ = placed_like(self.coef_, training.X)
+            self.intercept_ = placed_like(self.intercept_, training.X)
         return self
 
     def _fit_path(self, training: Training, options: Options) -> None:
         """All penalties, the choice among them, and the calibration of the chosen one."""
         X, is_sparse = training.X, sparse.issparse(training.X)
+        if training.on_device:
+            X = as_rows(X, bool(self.fit_intercept))
         design = self._design(training)
         self.Cs_ = self._inverse_strengths(design)
         # (A), (B) Fits under all penalties, and what each reveals.
@@ -345,16 +349,17 @@ class AngularLogisticRegressionCV(AngularBase):
     def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
         if self.average_ is None:
             return super()._interval_models(X)
-        rows = validate_data(self, X, reset=False, **ARRAY_RULES)
+        rows = X if on_device(X) else validate_data(self, X, reset=False, **ARRAY_RULES)
         if isinstance(self.average_, FoldAverage):
             return self.average_.interval_models(rows)
         average = self.average_
         return average.shares.tolist(), average.laws, list(average.scores(rows))
 
-    def _why_not_on_device(self) -> str | None:
-        if self.average_ is not None:
-            return f"with average={self.average!r} (pass average=None)"
-        return super()._why_not_on_device()
+    def _on_device(self, X: Any) -> Any:
+        if self.average_ is None:
+            return super()._on_device(X)
+        check_tensor(X, self.n_features_in_)
+        return placed_like(of_each_class(self.average_.predict(X)), X)
 
     def _takes_many_classes(self) -> bool:
         return is_for_many_classes(self.link)
@@ -472,7 +477,8 @@ class FoldAverage:
 
     def predict(self, rows: Matrix) -> Floats:
         """(n, K) means of the probabilities over the classifiers."""
-        return np.mean([classifier.predict_proba(rows) for classifier in self.classifiers], axis=0)
+        found = [on_host(classifier.predict_proba(rows)) for classifier in self.classifiers]
+        return np.mean(found, axis=0)
 
     def interval_models(self, rows: Matrix) -> tuple[list[float], list[Law], list[Floats]]:
         """(shares, laws, scores) of the classifiers."""

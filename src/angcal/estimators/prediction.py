@@ -277,29 +277,24 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
 
     def _on_device(self, X: Any) -> Any:
         """As `predict_proba`, a tensor where X is one."""
-        scores = self._device_scores(X)
-        if len(self.classes_) > 2:
+        scores, many = self._device_scores(X), len(self.classes_) > 2
+        if isinstance(self.curve_, ClassMap):
             return predict_on_device(self.curve_, scores)
+        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
+            found = self.curve_.predict(on_host(scores if many else scores[:, 0]))
+            return placed_like(of_each_class(found), X)
         positive = on_device_curve(self.curve_, scores[:, 0])
         return namespace_of(X).stack([1.0 - positive, positive], axis=1)
 
     def _device_scores(self, X: Any) -> Any:
         """(n, 1) or (n, K) scores of a tensor, one too."""
-        reason = self._why_not_on_device()
-        if reason is not None:
+        if takes_raw_rows(getattr(self, "estimator_", None)):
             raise TypeError(
-                f"{type(self).__name__} {reason} does not take tensors; pass NumPy arrays."
+                f"{type(self).__name__} with a pipeline does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
         weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
         return X @ weights.T + intercept
-
-    def _why_not_on_device(self) -> str | None:
-        if takes_raw_rows(getattr(self, "estimator_", None)):
-            return "with a pipeline"
-        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve | ClassMap):
-            return "with another curve than the angular one"
-        return None
 
 
 def of_each_class(found: Floats) -> Floats:

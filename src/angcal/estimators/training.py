@@ -17,7 +17,7 @@ from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
 from angcal.leverages.groups import Groups, groups_of
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
-from angcal.rows import FarRows, as_rows
+from angcal.rows import FarRows, TensorRows, as_rows
 
 SMALLEST_SAMPLE = 5
 ARRAY_RULES: dict[str, Any] = {
@@ -107,9 +107,9 @@ class Training:
         return None if found.count == len(found.codes) else found
 
 
-def on_device(X: Any) -> bool:
+def on_device(X: Any, name: str = "X") -> bool:
     """Whether X is to stay where it is: a tensor, and scikit-learn's dispatch is on."""
-    refuse_dask(X, "X")
+    refuse_dask(X, name)
     return bool(get_config()["array_api_dispatch"]) and is_tensor(X)
 
 
@@ -304,21 +304,23 @@ def _checked_tensor(
     return Training(X, classes, codes, weights, sample_weight is not None)
 
 
-def check_tensor(X: Any, n_features: int | None = None) -> None:
+def check_tensor(X: Any, n_features: int | None = None, name: str = "X") -> None:
     """Raise unless X is a finite floating-point matrix, of so many columns if that is known."""
     xp = namespace_of(X)
     if X.ndim != 2:
-        raise ValueError(f"X must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
+        raise ValueError(f"{name} must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
     if X.dtype not in (xp.float32, xp.float64):
-        raise ValueError(f"X has the type {X.dtype}; make it float32 or float64.")
+        raise ValueError(f"{name} has the type {X.dtype}; make it float32 or float64.")
     if n_features is not None and X.shape[1] != n_features:
-        raise ValueError(f"X has {X.shape[1]} features, but the fit was made with {n_features}.")
-    rows = max(1, (1 << 28) // max(int(X.shape[1]), 1))
+        raise ValueError(
+            f"{name} has {X.shape[1]} features, but the fit was made with {n_features}."
+        )
+    rows = max(1, plan.DEVICE_ENTRIES // max(int(X.shape[1]), 1))
     for start in range(0, int(X.shape[0]), rows):
         block = X[start : start + rows, :]
         # A finite sum proves its terms finite, without an array of flags.
         if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
-            raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+            raise ValueError(f"{name} contains NaN or infinity; impute or drop those rows first.")
 
 
 def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) -> None:
@@ -340,7 +342,7 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
         return  # rows that belong together were named
     numbers = copies(X)
     repeated = np.bincount(numbers)[numbers] > 1
-    if not _agree(codes, numbers):
+    if not (repeated.any() and _agree(codes, numbers)):
         return
     together, missed, spread = Groups(numbers), 0.0, 0.0
     for found in observed:
@@ -378,11 +380,12 @@ def copies(X: Matrix) -> np.ndarray:
     """
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(X.shape[1], 3))
-    marks = X.marks if isinstance(X, FarRows) else product(X, directions)
+    elsewhere = isinstance(X, FarRows | TensorRows)
+    marks = X.marks if elsewhere else product(X, directions)
     n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
     if not np.all(marks.std(axis=0) > 1e-12 * largest):
         return np.arange(n)  # rows that are all alike say nothing at all
-    pairs = rng.integers(0, n, size=(2, max(n, 1000)))
+    pairs = rng.integers(0, n, size=(2, min(max(n, 1000), 10_000)))
     apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
     near = 1e-3 * np.quantile(apart, 0.05, axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])

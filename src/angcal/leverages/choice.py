@@ -103,8 +103,9 @@ def factorize(
         N·q₀; zero for a free intercept.
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
-    method : {"exact", "primal", "randomised", "auto"}, default="exact"
-        "primal" is exact on the side of the columns. "randomised" needs products with X only
+    method : {"exact", "single", "primal", "randomised", "auto"}, default="exact"
+        "single" is exact in single precision where that will do, "primal" on the side of the
+        columns. "randomised" needs products with X only
         (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it where it
         is possible and the smaller side of X is large, and factorizes a small well-conditioned
         matrix in single precision.
@@ -123,9 +124,10 @@ def factorize(
             return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        return factorize_exactly(*common, single=method == "auto", primal=method == "primal")
+        single = method in ("auto", "single")
+        return factorize_exactly(*common, single=single, primal=method == "primal")
 
-    if method in ("exact", "primal"):
+    if method in ("exact", "single", "primal"):
         return exact()
     reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:
@@ -134,6 +136,8 @@ def factorize(
         return exact()
     rows = as_rows(X, fit_intercept)
     sampled = SampledHessian(rows, curvatures, Q, intercept_curvature)
+    if method == "auto" and sampled.is_correlated:
+        return exact()
     return HessianOrFallback(sampled, exact)
 
 

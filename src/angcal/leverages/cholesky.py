@@ -43,7 +43,8 @@ class Triangle:
     def inverse(self) -> Floats:
         """L⁻¹."""
         if self._inverse is None:
-            self._inverse = linalg.lapack.dtrtri(self._lower, lower=1, overwrite_c=1)[0]
+            (invert,) = linalg.get_lapack_funcs(("trtri",), (self._lower,))
+            self._inverse = invert(self._lower, lower=1, overwrite_c=1)[0]
         return self._inverse
 
     def solve(self, rhs: Floats) -> Floats:
@@ -68,9 +69,10 @@ def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64)
             product = block.T @ block
             total = product if number == 0 else np.add(total, product, out=total)
         return total
-    total = np.zeros((side, side), order="F")
+    total = np.zeros((side, side), order="F", dtype=dtype)
+    (add_squares,) = linalg.get_blas_funcs(("syrk",), (total,))
     for block in blocks:
-        total = linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=total, lower=1, overwrite_c=1)
+        total = add_squares(1.0, block.T, beta=1.0, c=total, lower=1, overwrite_c=1)
     for low, high in row_parts(side):
         total[low:high, high:] = total[high:, low:high].T
         corner = total[low:high, low:high]

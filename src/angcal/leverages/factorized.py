@@ -55,16 +55,16 @@ def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats
     return sum_of_squares(scaled, X.shape[1], dtype)
 
 
-def outer_gram(X: Matrix, column_scale: Floats) -> Floats:
+def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floats:
     """X diag(column_scale) Xᵀ, scales positive, as a dense n × n matrix, in blocks of columns."""
     if sparse.issparse(X):
         product = X @ sparse.diags_array(column_scale) @ X.T
-        return np.asarray(product.toarray(), dtype=np.float64)
+        return np.asarray(product.toarray(), dtype=dtype)
     n, d = X.shape
-    root = np.sqrt(column_scale)
+    root = np.sqrt(column_scale).astype(dtype)
     step = max(1, plan.BLOCK_ENTRIES // max(n, 1))
     parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
-    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n)
+    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +124,14 @@ def factorize_exactly(
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
-    ``single`` asks for single precision, which is followed on the primal side and where the matrix
-    is well enough conditioned for it; ``primal`` for that side.
+    ``single`` asks for single precision, which is followed for dense rows where the matrix is well
+    enough conditioned for it; ``primal`` for that side.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if isinstance(X, Rows) or primal:
         return PenalizedHessian("primal", _Primal(*common))
+    single = single and X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -139,15 +140,21 @@ def factorize_exactly(
             f"{n_free} unpenalised coordinates and only {n} rows: the fit is not unique. "
             "Add a ridge penalty."
         )
-    if dual_is_smaller:
-        return PenalizedHessian("dual", _Dual(*common))
-    if single and plan.SMALLEST_SINGLE_SIDE <= len(columns) < LARGEST_NUMPY_SIDE:
+    side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
+    # A sparse Gram matrix is not what takes the time.
+    pays = not (dual_is_smaller and (n <= LARGEST_NUMPY_SIDE or sparse.issparse(X)))
+    if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
-            engine = _Primal(*common, dtype=np.float32)
-            return PenalizedHessian("primal", engine, "factorised in single precision")
+            found = engine(*common, dtype=np.float32)
+            return PenalizedHessian(side, found, "factorised in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
-    return PenalizedHessian("primal", _Primal(*common))
+    return PenalizedHessian(side, engine(*common))
+
+
+def _size_of(gradient: Floats, *more: float) -> float:
+    """Largest entry, by which it is divided: single precision may not tell a small one from 0."""
+    return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
 class _Primal:
@@ -216,8 +223,7 @@ class _Primal:
         rhs = coef_part[self._columns]
         if self._fit_intercept:
             rhs = np.append(rhs, intercept_part)
-        # A gradient may be smaller than single precision can tell from zero.
-        size = float(np.abs(rhs).max(initial=0.0)) or 1.0
+        size = _size_of(rhs)
         flat = (rhs / size).astype(self._scale.dtype)
         step = size * np.asarray(self._solve(flat), np.float64)
         full = np.zeros(self._d)
@@ -242,6 +248,8 @@ class _Primal:
         return (on_host(self._rows.lines(rows)) * self._scale) @ self._triangle.inverse.T
 
     def smooth(self, V: Floats) -> Floats:
+        if self._rows.xp is not np:
+            return self._rows.image(self._solve(self._rows.pull(V)))
         V = V.astype(self._scale.dtype, copy=False)
         inner = self._solve(self._rows.backward(V))
         return np.asarray(self._rows.forward(inner))
@@ -259,17 +267,19 @@ class _Dual:
         intercept_curvature: float,
         columns: np.ndarray,
         d: int,
+        dtype: Any = np.float64,
     ) -> None:
-        self._D, self._S = D, np.sqrt(D)
+        self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
         penalised = Q > 0
+        X = X.astype(dtype) if dtype == np.float32 else X
         self._penalised = None if penalised.all() else np.flatnonzero(penalised)
         self._free = np.flatnonzero(~penalised)
         self._P = X if self._penalised is None else X[:, self._penalised]
-        self._Q = Q[penalised]
+        self._Q = Q[penalised].astype(dtype)
         self._fit_intercept, self._q0 = fit_intercept, intercept_curvature
         self._U = self._free_columns(X)
-        B = outer_gram(self._P, 1.0 / self._Q)
+        B = outer_gram(self._P, 1.0 / self._Q, dtype)
         if fit_intercept and intercept_curvature > 0:
             B += 1.0 / intercept_curvature
         B *= self._S[:, None]
@@ -277,12 +287,14 @@ class _Dual:
         B[np.diag_indices_from(B)] += 1.0
         self._triangle = cholesky(B, "the penalised loss")
         self._eliminate_free_columns()
+        # Asked for at once, so that whoever asked for single precision hears if it will not do.
+        self._diagonal = self._penalised_leverages() if dtype == np.float32 else None
 
     def _free_columns(self, X: Matrix) -> Floats:
         U = X[:, self._free]
-        U = U.toarray() if sparse.issparse(U) else np.asarray(U, dtype=np.float64)
+        U = np.asarray(U.toarray() if sparse.issparse(U) else U, dtype=self._S.dtype)
         if self._fit_intercept and self._q0 == 0:
-            U = np.column_stack([U, np.ones(X.shape[0])])
+            U = np.column_stack([U, np.ones(X.shape[0], dtype=U.dtype)])
         return U
 
     def _kernel(self, V: Floats) -> Floats:
@@ -299,6 +311,15 @@ class _Dual:
                 out[rows] = block @ inner
         return out + V.sum(axis=0) / self._q0 if self._fit_intercept and self._q0 > 0 else out
 
+    def _kernel_of(self, rows: np.ndarray) -> Floats:
+        """Columns of K."""
+        own = self._P[rows]
+        if sparse.issparse(own):
+            found = np.asarray((self._P @ (own.multiply(1.0 / self._Q)).T.tocsr()).toarray())
+        else:
+            found = np.asarray(self._P @ (own / self._Q).T)
+        return found + 1.0 / self._q0 if self._fit_intercept and self._q0 > 0 else found
+
     def _solve_B(self, rhs: Floats) -> Floats:
         return self._triangle.solve(rhs)
 
@@ -310,10 +331,11 @@ class _Dual:
 
     def leverages(self) -> Floats:
         half = self._schur.half_solve(self._R.T)
-        return self._penalised_leverages() + np.einsum("ij,ij->j", half, half)
+        own = self._penalised_leverages() if self._diagonal is None else self._diagonal
+        return np.asarray(own + np.einsum("ij,ij->j", half, half), dtype=np.float64)
 
     def smooth(self, V: Floats) -> Floats:
-        S = self._S[:, None]
+        S, V = self._S[:, None], V.astype(self._S.dtype, copy=False)
         KV = self._kernel(V)
         penalised = KV - self._kernel(S * self._solve_B(S * KV))
         return penalised + self._R @ self._schur.solve(self._R.T @ V)
@@ -321,15 +343,16 @@ class _Dual:
     def _penalised_leverages(self) -> Floats:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
         inverse = self._triangle.inverse
-        diagonal_of_inverse = np.einsum("ij,ij->j", inverse, inverse)
+        share = 1.0 - np.einsum("ij,ij->j", inverse, inverse)
         # There (1 − (B⁻¹)_ii)/D_i cancels.
         small = self._D <= 1e-5 * max(self._D.max(), np.finfo(float).tiny)
-        h = (1.0 - diagonal_of_inverse) / np.where(small, 1.0, self._D)
+        if inverse.dtype == np.float32:
+            small |= share < 1e-4
+            if small.sum() > len(small) // 2:
+                raise SingularHessianError("too many rows have next to no curvature")
+        h = share / np.where(small, 1.0, self._D)
         if small.any():
-            rows = np.flatnonzero(small)
-            units = np.zeros((len(small), len(rows)))
-            units[rows, np.arange(len(rows))] = 1.0
-            K = self._kernel(units)
+            K = self._kernel_of(np.flatnonzero(small))
             half = self._triangle.half_solve(self._S[:, None] * K)
             h[small] = np.diag(K[small]) - np.einsum("ij,ij->j", half, half)
         return np.maximum(h, 0.0)
@@ -344,21 +367,24 @@ class _Dual:
         return w, w0
 
     def solve(self, coef_part: Floats, intercept_part: float) -> tuple[Floats, float]:
-        g = coef_part[self._columns]
+        size, dtype = _size_of(coef_part, intercept_part), self._S.dtype
+        g = (coef_part[self._columns] / size).astype(dtype)
         g_free = g[self._free]
         intercept_is_free = self._fit_intercept and self._q0 == 0
         if intercept_is_free:
-            g_free = np.append(g_free, intercept_part)
+            g_free = np.append(g_free, intercept_part / size).astype(dtype)
         g_penalised = g if self._penalised is None else g[self._penalised]
-        g0 = 0.0 if intercept_is_free else intercept_part
+        g0 = 0.0 if intercept_is_free else intercept_part / size
         w, w0 = self._solve_penalised(g_penalised, g0)
-        residual = g_free - self._U.T @ (self._D * (self._P @ w + w0))
+        D = self._S**2
+        residual = g_free - self._U.T @ (D * (self._P @ w + w0))
         free = self._schur.solve(residual)
-        pull = self._D * (self._U @ free)
+        pull = D * (self._U @ free)
         w, w0 = self._solve_penalised(
             g_penalised - self._P.T @ pull, g0 - (pull.sum() if self._q0 > 0 else 0.0)
         )
-        return self._assemble(w, free, intercept_is_free, w0)
+        step, last = self._assemble(w, free, intercept_is_free, w0)
+        return size * step, size * last
 
     def _assemble(
         self, w: Floats, free: Floats, intercept_is_free: bool, w0: float

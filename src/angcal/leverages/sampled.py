@@ -32,7 +32,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import concatenate, on_host
 from angcal.leverages.steps import put_back
-from angcal.rows import Rows
+from angcal.rows import DenseRows, Rows, SparseRows
 from angcal.solvers.conjugate_gradients import (
     FormAccuracy,
     NotConvergedError,
@@ -166,6 +166,23 @@ class SampledHessian:
         sizes = self._rows.row_sizes(self._diagonal[:d], self._moments[1], self._D)
         return sizes + (1.0 / self._diagonal[-1] if self._rows.intercept else 0.0)
 
+    @property
+    def is_correlated(self) -> bool:
+        """Whether columns go together so much that sizes cannot predict the forms of rows.
+
+        Told by the largest eigenvalue of the Hessian with unit diagonal, after four steps of the
+        power method; of one problem. Only of dense rows that can be factorized instead.
+        """
+        dense = isinstance(self._rows, DenseRows) and not isinstance(self._rows, SparseRows)
+        if not dense or min(self.shape) > plan.LARGEST_PROBED_SIDE:
+            return False
+        half = self._rows.place(np.sqrt(self._inverse_diagonal))
+        V = self._rows.place(np.random.default_rng(0).normal(size=(self._rows.width, 2)))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(4):
+                V = half * self._apply(half * V / np.linalg.norm(V, axis=0))[0]
+            return not np.linalg.norm(V, axis=0).max() <= plan.LARGEST_EIGENVALUE
+
     # -- what is asked of it -----------------------------------------------------------------
 
     @property
@@ -255,6 +272,9 @@ class SampledHessian:
                 far, trace = reached[k:], self._trace(*others)
                 step = np.zeros(0) if rhs is None else on_host(others[0][:, -1]) * scale
             ratio, error, scatter = self._ratio(rows, np.concatenate(forms), trace)
+            if first:
+                # Twice what is allowed: more rows would only confirm it.
+                self._require_predicted(0.5 * scatter, far, ratio)
             if error.max() <= self.tolerance or len(rows) >= most:
                 break
         self._require_predicted(scatter, far, ratio)
@@ -294,7 +314,7 @@ class SampledHessian:
         """
         lines = self._rows.lines(index)
         r = len(index)
-        right = np.tile(lines.T, (1, self.m)) if self.m > 1 else lines.T
+        right = concatenate([lines.T] * self.m, self._rows.xp, axis=1)
         tolerances = np.repeat(
             plan.FORM_TOLERANCE * (1.0 + 1e-6 * np.arange(self.m)), right.shape[1] // self.m
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.leverages import Leverages, many_leverages
+from angcal.leverages import Leverages, SingularHessianError, many_leverages
 from angcal.leverages.groups import Groups
 from angcal.observables import Observables, observables_from, observe_all, with_groups
 from angcal.penalty_path.design import Design
@@ -55,7 +55,13 @@ def observe_path(
 
     K = design.loss.n_scores
     separate = plan.separates_classes(*design.shape, K, len(fits))
-    found = observe_all(fits, leverages, separate)
+    try:
+        found = observe_all(fits, leverages, separate)
+    except SingularHessianError as error:
+        raise SingularHessianError(
+            f"Cs up to {1.0 / strengths.min():.3g} are so weak for X that the fit is not unique; "
+            "leave out the largest of Cs, or pass a whole number to have a grid made for X."
+        ) from error
     if groups is not None:
         pairs = zip(fits, found, strict=True)
         found = [with_groups(fit, each, groups) for fit, each in pairs]

@@ -70,9 +70,10 @@ class Solution:
     def problem(self, index: int) -> tuple[Any, Any, Any]:
         """(weights, intercept, scores) of one problem: (d,), a number and (n,), or K of each."""
         own = self.column(index)
-        if own.coef.shape[1] == 1:
-            return own.coef[:, 0], float(own.intercepts[0]), own.scores[:, 0]
-        return own.coef.T, own.intercepts, np.ascontiguousarray(own.scores)
+        coef, intercepts, scores = map(on_host, (own.coef, own.intercepts, own.scores))
+        if coef.shape[1] == 1:
+            return coef[:, 0], float(intercepts[0]), scores[:, 0]
+        return coef.T, intercepts, np.ascontiguousarray(scores)
 
 
 class NewtonCG:
