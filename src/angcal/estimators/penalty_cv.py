@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from numbers import Integral, Real
 from typing import Any, Self
@@ -107,9 +107,10 @@ class AngularLogisticRegressionCV(AngularBase):
         along an eigenvector of the features' covariance with eigenvalue s; on real data it is s^p
         with p of 1 to 3. With a pool, fits are made for p = 1, 1.5 and 2 and weighed by their
         leave-one-out likelihood and a prior about 1. "average": probabilities are averages over
-        up to three linear models. "one": the model of the likeliest p alone. None: a pool tells
-        the angle and leaves the weights as they are. Without a pool p is 1, and also for tensors,
-        rows in blocks, and a pool that can be gone over once only.
+        up to three linear models, with curves from the labels unless the link is known. "one": the
+        model of the likeliest p alone. None: a pool tells the angle and leaves the weights as they
+        are. Without a pool p is 1, and also for rows in blocks, large tensors, and a pool that can
+        be gone over once only; ``spectrum_reason_`` says so.
 
     Attributes
     ----------
@@ -312,8 +313,14 @@ class AngularLogisticRegressionCV(AngularBase):
         training: Training,
         options: Options,
     ) -> PenaltyAverage:
-        """The models of all penalties that have a share, each calibrated as the chosen one is."""
+        """The models of all penalties that have a share, each calibrated as the chosen one is.
+
+        Over several exponents, curves are those of the labels alone: with few of them the pool's
+        angle made log-losses on real labels worse (docs/pool.md). Intervals keep it.
+        """
         shares, fits, curves, laws = [], [], [], []
+        guided = options.link_known or options.angle != "auto" or options.covariance is not None
+        for_curves = options if guided or len(shared) < 2 else replace(options, pool=None)
         for path_shares, path in shared:
             for k in np.flatnonzero(path_shares).tolist():
                 fit, observed = path.member(k, chosen)
@@ -321,10 +328,12 @@ class AngularLogisticRegressionCV(AngularBase):
                     # The chosen penalty has said what there is to say.
                     warnings.simplefilter("ignore", AngleWarning)
                     result = self._calibrated([fit], [observed], training, options)
+                    laws.append(interval_law(result))
+                    if for_curves is not options:
+                        result = self._calibrated([fit], [observed], training, for_curves)
                 shares.append(path_shares[k])
                 fits.append(fit)
                 curves.append(result.curve if isinstance(result, Calibration) else result.map)
-                laws.append(interval_law(result))
         coefs, intercepts = (np.array([getattr(fit, name) for fit in fits]) for name in LINEAR)
         return PenaltyAverage(np.array(shares) / sum(shares), coefs, intercepts, curves, laws)
 
