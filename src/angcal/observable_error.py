@@ -20,8 +20,8 @@ at given residuals, is a quarter of it. A pool of m rows adds the noise of ‖ŵ
 
 The interval holds every c with which some q₁ ≥ 0 explains N and T nearly as well as the best does:
 χ²(c) = min over q₁ of (N − c‖ŵ‖q₁, T − q₁²) Var⁻¹ (…)ᵀ is within z² of its least. It needs no T
-that is large against its noise, so a weak signal has a wide interval, and not a short one about a wrong
-place.
+that is large against its noise, so a weak signal has a wide interval, and not a short one about a
+wrong place.
 """
 
 from __future__ import annotations
