@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,16 +25,6 @@ from pages import ROOT, executed, look_up, pages, prepared, python_blocks
 
 DOCS = ROOT / "docs"
 PAGES = pages()
-GALLERY = sorted((DOCS / "gallery").glob("[0-9]*.md"))
-COURSE = (
-    "overconfidence_seen",
-    "one_line_fix",
-    "embeddings_with_few_labels",
-    "genes",
-    "pools_and_covariance",
-    "choosing_the_penalty",
-    "when_not_to_trust_it",
-)
 names = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -50,15 +41,6 @@ def test_every_block_runs_and_prints_what_the_page_says(page):
     _, results = run(page)
     for match, printed in results:
         assert printed == (match["output"] or "")
-
-
-def test_the_gallery_is_a_numbered_course():
-    assert [page.stem for page in GALLERY] == [
-        f"{number}_{name}" for number, name in enumerate(COURSE, start=1)
-    ]
-    for page in GALLERY:
-        assert re.search(r"^```text\n.+?^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-        assert page.read_text().startswith(f"# {page.stem[0]} ")
 
 
 def test_the_readmes_classifier_predicts():
@@ -218,23 +200,6 @@ def test_every_expression_on_the_page_of_symbols_works():
 
 # -- the site ----------------------------------------------------------------------------------
 
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    for package in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(package)
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    command += ["-d", str(folder / "doctrees"), str(DOCS), str(folder / "html")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder / "html"
-
-
-def test_the_site_builds_without_a_warning(site):
-    assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
-
-
 MODULES = {
     name: f"angcal.{name}"
     for name in (
@@ -244,8 +209,39 @@ MODULES = {
 } | {"angcal": "angcal", "datasets": "studies.datasets"}
 
 
-# One test for all modules: each worker that runs a test of the site has to build it.
-def test_the_reference_has_every_public_name(site):
+def build_site(folder):
+    """The site from a copy of its sources, beside which Sphinx writes what it makes of them.
+
+    The course is not run here; tests/test_examples.py runs it.
+    """
+    source = folder / "root" / "docs"
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("course", "build"))
+    for path in ROOT.iterdir():
+        if path.name not in ("docs", "build", ".git"):
+            (source.parent / path.name).symlink_to(path)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    command += ["-D", "plot_gallery=0", "-d", str(folder / "doctrees")]
+    command += [str(source), str(folder / "html")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+# One test for the whole site: each worker that runs a test of it has to build it.
+def test_the_site_builds_without_a_warning_with_every_name_and_no_network(tmp_path):
+    for package in ("sphinx", "sphinx_gallery", "myst_parser", "furo"):
+        pytest.importorskip(package)
+    site = build_site(tmp_path)
+    assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
+    assert_reference_has_every_public_name(site)
+    for page in site.rglob("*.html"):
+        loaded = re.findall(
+            r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
+        )
+        assert not loaded, page.name
+
+
+def assert_reference_has_every_public_name(site):
     for module, path in MODULES.items():
         owner = import_module(path)
         html = (site / "api" / f"{module}.html").read_text()
@@ -253,14 +249,6 @@ def test_the_reference_has_every_public_name(site):
             found = getattr(owner, name)
             if callable(found) and getattr(found, "__doc__", None):
                 assert f'id="{owner.__name__}.{name}"' in html, f"{module}: {name}"
-
-
-def test_pages_load_nothing_from_the_network(site):
-    for page in site.rglob("*.html"):
-        loaded = re.findall(
-            r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
-        )
-        assert not loaded, page.name
 
 
 # -- tables that a command fills ---------------------------------------------------------------

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 
 from angcal._typing import Floats, Matrix
 from angcal.angle import (
+    LOO_BIAS,
     Angle,
     AngleError,
     because,
@@ -27,6 +28,7 @@ from angcal.angle import (
     loo_angle,
     loo_information,
     observable_angle,
+    quantile,
     training_sign,
 )
 from angcal.baselines import PlattScaling
@@ -318,11 +320,11 @@ class _Evidence:
     def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
         """Without Σ⁻¹; the interval says how little labels know of the angle itself."""
         posterior, confidence = self._posterior(None), self.options.confidence
-        cosine, interval = posterior.cosine, posterior.interval(confidence)
+        cosine, interval = posterior.cosine, self._interval_by_labels(posterior)
         low, high = (float(np.degrees(np.arccos(end))) for end in interval[::-1])
         reason = "posterior of link and angle given leave-one-out scores"
         if not posterior.rises:
-            cosine, interval = 0.0, (0.0, interval[1])
+            cosine = 0.0
             reason = "leave-one-out scores rank the labels no better than chance"
             warn(
                 f"No signal found: {reason}, so probabilities stay near the prevalence. If the "
@@ -335,6 +337,17 @@ class _Evidence:
             reason += f"; no observable angle: {why_not_observable}"
         error = posterior.cosine_sd
         return Angle(cosine, error, 0.0, interval, "loo", reason, confidence), posterior
+
+    def _interval_by_labels(self, posterior: LinkPosterior) -> tuple[float, float]:
+        """That of the posterior, wider where rows are uneven; without a sign where none is clear.
+
+        Leave-one-out scores lean on each other, which up to doubles the variance of their trend.
+        """
+        low, high = posterior.interval(self.options.confidence)
+        z = quantile(self.options.confidence)
+        bias = z * LOO_BIAS * self.observables.unevenness
+        low, high = max(low - bias, 0.0), min(high + bias, 1.0)
+        return (-high if posterior.trend < np.sqrt(2.0) * z else low), high
 
     def _loo(self) -> Angle:
         return loo_angle(

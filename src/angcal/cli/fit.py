@@ -51,7 +51,7 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
-        features, y, pool, groups = terminal.read_tables(options)
+        features, y, pool, groups, _ = terminal.read_tables(options)
         begin(f"fitting {len(features)} rows")
         from angcal.report.findings import plain_words
         from angcal.report.verdict import judge

@@ -18,7 +18,7 @@ from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 from angcal.arguments import seed
 from angcal.cli.interrupts import asked, end_if_asked
@@ -313,8 +313,18 @@ def _jobs(text: str) -> int:
     return number
 
 
-def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
-    """(features, labels, pool or None, groups or None) that the arguments name.
+class Tables(NamedTuple):
+    """What the arguments of a command name: pool, groups and names of the rows may be None."""
+
+    features: Any
+    y: Any
+    pool: Any
+    groups: Any
+    row_names: list[str] | None
+
+
+def read_tables(options: Namespace) -> Tables:
+    """Features and labels, the pool, the groups, and what identifies the rows.
 
     What may be a mistake in the table is warned about.
     """
@@ -334,13 +344,18 @@ def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
         features, groups = split_groups(features, options.groups)
     from angcal.tables import choose_columns, warn_about
 
+    row_names = None
+    if options.id in features.columns:
+        from angcal.tables.columns import as_text
+
+        row_names = as_text(features[options.id])
     features = choose_columns(
         features, drop=options.drop, keep=options.keep, identifier=options.id or ""
     )
     warn_about(features, y, options.target, grouped=groups is not None)
     given |= {"sheet": None}  # of the table, not of the pool
     pool = None if options.pool is None else read_table(options.pool, **given)
-    return features, y, pool, groups
+    return Tables(features, y, pool, groups, row_names)
 
 
 def threads(number: int | None) -> AbstractContextManager[Any]:

@@ -27,8 +27,7 @@ from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import FarRows, dense_parts
 
-# Rows whose signs are drawn, and whose images under all probes are held, at a time.
-SIGN_ROWS, PROBED_ROWS = 100_000, 4096
+SIGN_ROWS = 100_000  # rows whose signs are drawn at a time
 PROBES = 32  # as many as for rows in memory
 
 
@@ -48,6 +47,14 @@ class FarHessian:
         X̃ᵀDX̃, where a pass has brought it already.
     with_coupling : bool, default=True
         Whether the pass for leverages prepares the one for couplings.
+    single : bool, default=False
+        Whether rows are multiplied in single precision.
+
+    Attributes
+    ----------
+    inflation : float
+        Largest diagonal entry of the inverses of matrices with unit diagonal: by how much rounding
+        of their entries may grow in Ĥ.
     """
 
     side: ClassVar[str] = "primal"
@@ -62,9 +69,10 @@ class FarHessian:
         intercept_curvature: float = 0.0,
         grams: Floats | None = None,
         with_coupling: bool = True,
+        single: bool = False,
     ) -> None:
         self._rows, self._shape, self._with_coupling = rows, D.shape, with_coupling
-        self._D = D.reshape(len(D), -1)
+        self._D, self._dtype, self.inflation = D.reshape(len(D), -1), precision(single), 0.0
         if grams is None:
             grams = rows.sum(partial(grams_of_block, rows.intercept), (), (self._D,))
         pairs = zip(grams, penalties, strict=True)
@@ -86,7 +94,9 @@ class FarHessian:
         scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         M *= scale[:, None]
         M *= scale
-        return np.tril(cholesky(M, "the penalised loss").inverse) * scale
+        W = np.tril(cholesky(M, "the penalised loss").inverse)
+        self.inflation = max(self.inflation, float(np.square(W).sum(axis=0).max()))
+        return W * scale
 
     def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """Ĥ of the first problem applied to a gradient: (weights, intercept)."""
@@ -102,7 +112,7 @@ class FarHessian:
 
     def leverages(self) -> Floats:
         """h, of D's shape."""
-        f = _forms_of_block
+        f = partial(_forms_of_block, self._dtype)
         if self._with_coupling:
             signs = _packed_signs(self._rows.shape[0])
             h, self._back = self._rows.sweep(f, (self._roots,), (self._D, signs))
@@ -117,7 +127,8 @@ class FarHessian:
         assert self._back is not None
         m = len(self._roots)
         inner = np.stack([self._apply(c, self._back[:, c]) for c in range(m)], axis=1)
-        squares = self._rows.map(partial(_images_of_block, self._rows.intercept), (inner,))
+        f = partial(_images_of_block, self._dtype, self._rows.intercept)
+        squares = self._rows.map(f, (inner,))
         sums = squares.reshape(self._shape) - (leverages / remaining) ** 2
         return np.maximum(sums, 0.0) / remaining**2
 
@@ -203,20 +214,34 @@ def _packed_signs(n: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def gram_of_block(X: Any, D: Floats, intercept: bool) -> Floats:
-    """X̃_bᵀ diag(D) X̃_b."""
-    half, d = np.sqrt(D), X.shape[1]
+def precision(single: bool) -> type:
+    """The type that rows are multiplied in."""
+    return np.float32 if single else np.float64
 
-    def scaled() -> Any:
-        for part, rows in dense_parts(X):
-            # Weighed and widened by one in one go: a copy is a good part of the work.
-            lines = np.empty((len(rows), d + intercept))
-            np.multiply(rows, half[part, None], out=lines[:, :d])
-            if intercept:
-                lines[:, d] = half[part]
+
+def gram_of_block(X: Any, D: Floats, intercept: bool, dtype: Any = np.float64) -> Floats:
+    """X̃_bᵀ diag(D) X̃_b, each piece in the precision given and their sum in double."""
+    half, d = np.sqrt(D).astype(dtype), X.shape[1]
+    most = max(1, min(X.shape[0], plan.GRAM_ENTRIES // max(d, 1)))
+    buffer = np.empty((most, d + intercept), dtype=dtype)
+
+    def scaled() -> Iterator[Floats]:
+        for part, rows in dense_parts(X, most * d, X.dtype):
+            lines = buffer[: len(rows)]
+            with np.errstate(over="ignore"):  # ends as infinity, which is looked for
+                lines[:, :d] = rows
+            lines[:, d:] = 1.0
+            lines *= half[part, None]
             yield lines
 
-    return sum_of_squares(scaled(), d + intercept)
+    if dtype == np.float64:
+        return sum_of_squares(scaled(), d + intercept)
+    total = np.zeros((d + intercept, d + intercept))
+    square = np.empty_like(total, dtype=dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for lines in scaled():
+            total += np.matmul(lines.T, lines, out=square)
+    return total if np.isfinite(total).all() else np.full_like(total, np.nan)
 
 
 def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
@@ -224,21 +249,27 @@ def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
     return np.stack([gram_of_block(X, each, intercept) for each in D.T])
 
 
-def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None) -> Any:
+def _forms_of_block(
+    dtype: Any, X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None
+) -> Any:
     """h of a block, (rows, m); with signs also X̃_bᵀ(z/r), (d + 1, m, probes)."""
     m, width, d = len(roots), roots.shape[1], X.shape[1]
     h, back = np.zeros((X.shape[0], m)), np.zeros((width, m, PROBES))
-    for part, x in dense_parts(X):
-        for c, W in enumerate(roots):
-            for low, high in row_parts(width):
-                # Row j of a lower triangle ends at column j.
-                half = x[:, :high] @ W[low:high, : min(high, d)].T
-                if high > d:
-                    half += W[low:high, d]
+    # Row j of a lower triangle ends at column j.
+    triangles = [
+        [np.ascontiguousarray(W[low:high, :high].T, dtype=dtype) for low, high in row_parts(width)]
+        for W in roots
+    ]
+    for part, x in dense_parts(X, plan.CACHE_ENTRIES // 2, dtype, reuse=True):
+        for c, triangle in enumerate(triangles):
+            for root in triangle:
+                half = x[:, : len(root)] @ root[:d]
+                if len(root) > d:
+                    half += root[d]
                 h[part, c] += np.einsum("ij,ij->i", half, half)
         if packed is not None:
-            signs = np.unpackbits(packed[part], axis=1) * 2.0 - 1.0
-            rest = remaining_curvature(h[part], D[part])
+            signs = np.unpackbits(packed[part], axis=1).astype(dtype) * 2 - 1
+            rest = remaining_curvature(h[part], D[part]).astype(dtype)
             for c in range(m):
                 probes = signs / rest[:, c : c + 1]
                 back[:d, c] += x.T @ probes
@@ -246,11 +277,11 @@ def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None 
     return h if packed is None else (h, back)
 
 
-def _images_of_block(intercept: bool, X: Any, inner: Floats) -> Floats:
+def _images_of_block(dtype: Any, intercept: bool, X: Any, inner: Floats) -> Floats:
     """Mean over probes of (x̃_iᵀV)², (rows, m)."""
-    d, columns = X.shape[1], inner.reshape(len(inner), -1)
+    d, columns = X.shape[1], inner.reshape(len(inner), -1).astype(dtype, copy=False)
     found = np.empty((X.shape[0], inner.shape[1]))
-    for part, x in dense_parts(X, PROBED_ROWS * d):
+    for part, x in dense_parts(X, plan.CACHE_ENTRIES, dtype, reuse=True):
         images = x @ columns[:d]
         images = images + columns[d:] if intercept else images
         found[part] = np.mean(images.reshape(len(x), *inner.shape[1:]) ** 2, axis=2)

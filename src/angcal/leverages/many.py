@@ -123,20 +123,29 @@ def many_leverages(
     rare = isinstance(rows, SparseRows) and not plan.samples(n, k)
     if method in ("exact", "single") or (method == "auto" and rare):
         return _exact(rows, D, strengths, with_coupling)
-    found = []
     if method == "auto" and not of_classes and _is_correlated(rows, D, strengths):
         return _exact_at_knots(rows, D, strengths, with_coupling)
+    found, left, why = _sampled_in_turn(rows, D, strengths, order, tolerance)
+    if left < m:
+        # Weaker penalties, which follow, would only need more steps.
+        way = _exact if method == "randomised" or of_classes else _exact_at_knots
+        exact = way(rows, D[:, left:], strengths[left:], with_coupling)
+        found.append(replace(exact, remark=f"factorised, as {why}"))
+    return _joined(found)
+
+
+def _sampled_in_turn(
+    rows: Rows, D: Floats, strengths: Floats, order: np.ndarray | None, tolerance: float
+) -> tuple[list[Leverages], int, str]:
+    """(those that sampling found, the number of the first problem that it did not, why)."""
+    found: list[Leverages] = []
     # Few at a time: strong penalties should not wait for weak ones.
-    for part in slices_of(m, 4):
+    for part in slices_of(len(strengths), 4):
         try:
             found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
         except NotConvergedError as error:
-            # Weaker penalties, which follow, would only need more steps.
-            rest = slice(part.start, m)
-            way = _exact if method == "randomised" or of_classes else _exact_at_knots
-            exact = way(rows, D[:, rest], strengths[rest], with_coupling)
-            return _joined([*found, replace(exact, remark=f"factorised, as {error}")])
-    return _joined(found)
+            return found, part.start, str(error)
+    return found, len(strengths), ""
 
 
 def slices_of(count: int, size: int) -> Iterator[slice]:
