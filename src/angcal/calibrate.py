@@ -31,6 +31,7 @@ from angcal.angle import (
     quantile,
     training_sign,
 )
+from angcal.baselines import PlattScaling
 from angcal.covariance import (
     Precision,
     ScoreScale,
@@ -43,7 +44,7 @@ from angcal.covariance import (
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
 from angcal.leverages.groups import Groups
-from angcal.link_posterior import LinkPosterior, link_posterior
+from angcal.link_posterior import BELIEF, LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables, honest_scores
@@ -306,14 +307,15 @@ class _Evidence:
 
     def _posterior(self, known: Angle | None) -> LinkPosterior:
         given = (self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known)
-        found, groups = link_posterior(*given), self.observables.groups
+        groups = self.observables.groups
         if groups is None:
-            return found
-        weights = self.case_weights / np.mean(self.case_weights)
-        left_out = found.leave_one_out(self.standard_scores, self.fit.labels, weights, groups)
-        effect = groups.design_effect(self.fit.labels - left_out)
-        count = found.belief.labels_count_for / effect
-        return link_posterior(*given, replace(found.belief, labels_count_for=count))
+            return link_posterior(*given)
+        # Two parameters tell the residuals as well as the whole posterior, which would double it.
+        curve = PlattScaling().fit(self.standard_scores, self.fit.labels, self.case_weights)
+        residuals = self.fit.labels - curve.predict(self.standard_scores)
+        effect = groups.design_effect(residuals)
+        count = BELIEF.labels_count_for / effect
+        return link_posterior(*given, replace(BELIEF, labels_count_for=count))
 
     def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
         """Without Σ⁻¹; the interval says how little labels know of the angle itself."""
