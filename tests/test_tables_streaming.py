@@ -17,6 +17,7 @@ from angcal.tables import (  # noqa: E402
     fit_large,
     fit_table,
     open_large,
+    reading,
     split_target,
     streaming,
 )
@@ -45,7 +46,7 @@ def path(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     monkeypatch.setattr(streaming, "BATCH_CELLS", 700)
-    monkeypatch.setattr(streaming, "LARGEST_SHARE", 0.0)
+    monkeypatch.setattr(reading, "LARGEST_SHARE", 0.0)
 
 
 @pytest.mark.filterwarnings("ignore:2 of 900 rows have no 'relapse'")
@@ -53,7 +54,7 @@ def test_the_model_is_that_of_the_whole_table(path):
     features, y = split_target(pd.read_parquet(path), "relapse")
     expected = fit_table(features, y, Cs=5)
     table = open_large(path, "relapse")
-    assert streaming.is_large(path)
+    assert reading.is_large(path)
     assert_array_equal(table.y, y)
     pd.testing.assert_frame_equal(table.sample, features)
     found = fit_large(table, table.sample, Cs=5)

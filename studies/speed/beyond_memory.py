@@ -46,12 +46,12 @@ COMMAND = """
 import json, resource, sys
 import numpy as np, pandas as pd
 from angcal.cli import main
-from angcal.tables import streaming
+from angcal.tables import reading
 path = sys.argv[1]
 small = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=list("abc"))
 small["y"] = small["a"] + np.random.default_rng(1).normal(size=500) > 0
 small.to_parquet(path + ".small.parquet")
-streaming.LARGEST_SHARE = 0.0  # every table is large
+reading.LARGEST_SHARE = 0.0  # every table is large
 assert main(["fit", path + ".small.parquet", "--target", "y", "--json"]) == 0
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 assert main(["fit", path, "--target", "y", "--json"]) == 0

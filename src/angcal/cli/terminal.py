@@ -353,7 +353,7 @@ def read_tables(options: Namespace, *, large: bool = False) -> tuple[Any, Any, A
 
 def _open_large(options: Namespace) -> Any:
     """The table where it does not fit in memory."""
-    from angcal.tables.streaming import is_large, open_large
+    from angcal.tables.reading import is_large
 
     if not is_large(options.data):
         return None
@@ -362,6 +362,8 @@ def _open_large(options: Namespace) -> Any:
             f"--groups {options.groups} needs the whole table in memory, and {options.data} does "
             "not fit; take fewer rows or columns."
         )
+    from angcal.tables.streaming import open_large
+
     return open_large(options.data, options.target, positive=options.positive)
 
 

@@ -6,7 +6,6 @@ and groups are read whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,39 +20,8 @@ from angcal.tables.columns import aligned, plan_columns, preparation_of
 from angcal.tables.errors import TableError, check_names, require_column
 from angcal.tables.fitting import FittedTable
 from angcal.tables.targets import split_target
-from angcal.tables.text import MOST_BYTES
 
 SAMPLE_ROWS, BATCH_CELLS = 50_000, 1_000_000
-# Of all memory: a data frame takes some times what its numbers do.
-LARGEST_SHARE = 0.25
-
-
-def _memory() -> float:
-    """Bytes that this process may take."""
-    limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
-    try:
-        import resource
-    except ImportError:  # pragma: no cover (not on Windows)
-        return limits[0]
-    for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
-        soft = resource.getrlimit(kind)[0]
-        limits += [float(soft)] if soft != resource.RLIM_INFINITY else []
-    return min(limits)
-
-
-def is_large(path: Any) -> bool:
-    """Whether a file is a Parquet table that should not be held whole."""
-    path = Path(path)
-    if path.suffix.lower() not in (".parquet", ".pq") or not path.is_file():
-        return False
-    try:
-        from pyarrow.parquet import ParquetFile
-
-        with ParquetFile(path) as file:
-            cells = file.metadata.num_rows * file.metadata.num_columns
-    except (ImportError, OSError, ValueError):
-        return False  # the ordinary reader says what is wrong
-    return 8 * cells > min(LARGEST_SHARE * _memory(), MOST_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
