@@ -28,6 +28,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "intervals.md": ("intervals",),
     "guide/groups.md": ("groups",),
     "planner.md": ("planner",),
+    "pool.md": ("pool",),
     "guide/prevalence.md": ("prevalence",),
 }
 OVERALL = "tables-overall.md"
