@@ -65,6 +65,7 @@ coverage: $(VENV)/.installed
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html:build/coverage
 
 docs: $(VENV)/.installed
+	rm -rf docs/api/generated  # pages of names that are gone
 	$(BIN)/python -m sphinx -W -b html docs build/site
 
 # The core, on the oldest versions that pyproject.toml allows.

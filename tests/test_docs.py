@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import runpy
 import shlex
@@ -18,6 +19,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import angcal
+import angcal.displays
 from angcal import AngularCalibratedClassifier, MEstimator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -202,7 +204,7 @@ def build_site(folder):
     The course is not run here; tests/test_examples.py runs it.
     """
     source = folder / "root" / "docs"
-    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("course", "build"))
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("course", "generated", "build"))
     for path in ROOT.iterdir():
         if path.name not in ("docs", "build", ".git"):
             (source.parent / path.name).symlink_to(path)
@@ -221,6 +223,7 @@ def test_the_site_builds_without_a_warning_with_every_name_and_no_network(tmp_pa
     site = build_site(tmp_path)
     assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
     assert_reference_has_every_public_name(site)
+    assert_displays_are_drawn_where_they_are_named(site)
     for page in site.rglob("*.html"):
         loaded = re.findall(
             r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
@@ -231,11 +234,21 @@ def test_the_site_builds_without_a_warning_with_every_name_and_no_network(tmp_pa
 def assert_reference_has_every_public_name(site):
     for module, path in MODULES.items():
         owner = import_module(path)
-        html = (site / "api" / f"{module}.html").read_text()
-        for name in getattr(owner, "__all__", ("load", "save", "about", "PersistenceError")):
+        group = (site / "api" / f"{module}.html").read_text()
+        for name in owner.__all__:
             found = getattr(owner, name)
-            if callable(found) and getattr(found, "__doc__", None):
+            # Constants are listed where their docstrings are; a Literal is callable too.
+            if isinstance(found, type) or inspect.isfunction(found):
+                page = f"generated/{owner.__name__}.{name}.html"
+                assert f'href="{page}' in group, f"{module}: {name}"
+                html = (site / "api" / page).read_text()
                 assert f'id="{owner.__name__}.{name}"' in html, f"{module}: {name}"
+
+
+def assert_displays_are_drawn_where_they_are_named(site):
+    for name in set(angcal.displays.__all__) - {"STYLES"}:
+        html = (site / "api" / "generated" / f"angcal.displays.{name}.html").read_text()
+        assert re.search(rf'<img alt="{name}"[^>]*display_pictures_{name}\.png', html), name
 
 
 # -- tables that a command fills ---------------------------------------------------------------
