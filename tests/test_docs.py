@@ -20,12 +20,13 @@ from sklearn.linear_model import LogisticRegression
 
 import angcal
 import angcal.displays
-from angcal import AngularCalibratedClassifier, Logit, MEstimator, Ridge
+from angcal import AngularCalibratedClassifier, MEstimator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import ROOT, executed, look_up, pages, prepared, python_blocks
 
 DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = pages()
 names = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -50,20 +51,6 @@ def test_the_readmes_classifier_predicts():
     p = namespace["clf"].predict_proba(namespace["X_new"])
     assert p.shape == (10, 2)
     assert np.ptp(p[:, 1]) > 0.1
-
-
-def test_the_readmes_unfitted_calls_can_be_fitted():
-    """Calls that are only constructed on the page work with the data that they are meant for."""
-    data = prepared()
-    page = (ROOT / "README.md").read_text()
-    assert 'angle="observable", covariance=Sigma' in page
-    paper = AngularCalibratedClassifier(
-        data["model"], link=Logit(scale=3, offset=1), angle="observable", covariance=data["Sigma"]
-    ).fit(data["X"], data["y"])
-    assert paper.angle_.method == "observable"
-    assert 'MEstimator("huberised_hinge", Ridge(1e-3))' in page
-    own = AngularCalibratedClassifier(MEstimator("huberised_hinge", Ridge(1e-3)))
-    assert not own.fit(data["X"], data["y"]).angle_.is_fallback
 
 
 def test_the_guides_own_loss_penalty_and_link_fit():
@@ -288,3 +275,17 @@ def test_our_snippets_of_the_comparison_run(snippet, monkeypatch):
     monkeypatch.delitem(sys.modules, "task", raising=False)
     names = runpy.run_path(str(folder / f"{snippet}.py"))
     assert names["p"].shape == (1697,)
+
+
+def test_the_readme_is_what_its_command_gives(monkeypatch):
+    fill_readme = import_module("fill_readme")
+    blocks = {found[2]: found[3] for found in fill_readme.BLOCK.finditer(README)}
+    assert blocks["results"] == fill_readme.results()
+    assert blocks["results"].count("\n") == len(fill_readme.TOOLS) + 2
+    first = fill_readme.demo.TASKS[:1]
+    outcomes = fill_readme.demo.run(fill_readme.SPLITS, fill_readme.SEED, first)
+    assert blocks["demo"].splitlines()[0] == fill_readme.demo_words(outcomes).strip()
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) < 130

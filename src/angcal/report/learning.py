@@ -14,6 +14,8 @@ from angcal.report.figures import LeaveOneOut
 MORE = 100
 # Each class of three and more takes a plan of its own, about half a second each.
 MOST_PLANS = 3
+# A plan takes the rows as one dense array.
+MOST_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,8 @@ def learning_curves(
     """
     if figures.groups is not None:
         return Learning({}, "Rows come in groups, and a forecast counts every row as a new one.")
+    if rows.shape[0] * rows.shape[1] > MOST_CELLS:
+        return Learning({}, "The table is too large for it; angcal plan takes a part of the rows.")
     n, counts = len(figures.codes), np.bincount(figures.codes, minlength=len(names))
     wanted = [n, n + MORE, 2 * n, 4 * n]
     often = [positive] if figures.two else np.argsort(-counts, kind="stable")[:MOST_PLANS].tolist()
