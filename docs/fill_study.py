@@ -26,6 +26,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "real_labels.md": ("real",),
     "research.md": ("curves",),
     "intervals.md": ("intervals",),
+    "angle.md": ("coverage",),
     "guide/groups.md": ("groups",),
     "planner.md": ("planner",),
     "pool.md": ("pool",),

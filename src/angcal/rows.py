@@ -501,19 +501,23 @@ class FarRows(Rows):
 
     def image_and_marks(self, V: Floats) -> Floats:
         """X̃V; the same pass brings `marks`, which would take one of their own."""
-        found = self.forward(np.hstack([V, self._directions]))
-        self._marks = found[:, V.shape[1] :]
-        return np.ascontiguousarray(found[:, : V.shape[1]])
+        return self.split_marks(self.forward(np.hstack([V, self.directions])))
+
+    def split_marks(self, images: Floats) -> Floats:
+        """X̃V of X̃[V, `directions`]; the rest is kept as `marks`."""
+        self._marks = images[:, -3:]
+        return np.ascontiguousarray(images[:, :-3])
 
     @property
     def marks(self) -> Floats:
         """Rows along three random directions, (n, 3), by which copies of rows are told."""
         if self._marks is None:
-            self._marks = self.forward(self._directions)
+            self._marks = self.forward(self.directions)
         return self._marks
 
     @property
-    def _directions(self) -> Floats:
+    def directions(self) -> Floats:
+        """Those of `marks`, (d + 1, 3)."""
         directions = np.random.default_rng(0).normal(size=(self.shape[1], 3))
         return np.vstack([directions, np.zeros((int(self.intercept), 3))])
 
@@ -533,12 +537,30 @@ class FarRows(Rows):
         return self.sum(_total_of_block) / self.shape[0]
 
 
-def dense_parts(X: Any, entries: int = plan.BLOCK_ENTRIES) -> Iterator[tuple[slice, Floats]]:
-    """Rows of a block in dense pieces of bounded size, as doubles where they are."""
-    entries = plan.DEVICE_ENTRIES if is_tensor(X) else entries
+def dense_parts(
+    X: Any, entries: int = plan.BLOCK_ENTRIES, dtype: Any = np.float64, reuse: bool = False
+) -> Iterator[tuple[slice, Floats]]:
+    """Rows of a block in dense pieces of bounded size, where they are, as doubles or as told.
+
+    With ``reuse`` a piece that had to be converted is overwritten by the next one. Workers of a
+    cluster give memory back at once, and taking it anew would cost as much as the work on it.
+    """
+    tensor = is_tensor(X)
+    entries = plan.DEVICE_ENTRIES if tensor else entries
+    buffer: Any = None
     for part in _slices(X.shape[0], entries // max(X.shape[1], 1)):
         piece = X[part]
-        yield part, as_double(piece.toarray() if sparse.issparse(piece) else piece)
+        piece = piece.toarray() if sparse.issparse(piece) else piece
+        if tensor:
+            yield part, as_double(piece)
+        elif not reuse or piece.dtype == dtype:
+            with np.errstate(over="ignore"):  # ends as infinity, which is looked for
+                yield part, np.asarray(piece, dtype=dtype)
+        else:
+            buffer = np.empty(piece.shape, dtype=dtype) if buffer is None else buffer
+            with np.errstate(over="ignore"):
+                buffer[: len(piece)] = piece
+            yield part, buffer[: len(piece)]
 
 
 def _total_of_block(X: Any) -> Floats:
