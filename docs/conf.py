@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.napoleon",
 ]
 exclude_patterns = ["build"]
+html_extra_path = ["explore"]  # the interactive page, with its scripts
 # A fence without a language is a command or its output.
 highlight_language = "text"
 

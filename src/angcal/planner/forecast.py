@@ -24,7 +24,7 @@ from angcal.theory.spectrum import Spectrum
 
 SMALLEST_PILOT = 20
 MOST_POOL_ROWS = 700
-"""Two thousand give the same forecasts and take ten times as long."""
+"""Enough for a spectrum; the cost grows with their square."""
 MULTIPLES = np.array([1.0, 2.5, 8.0, 64.0])
 """Of the pilot, at which the equations are solved; the last is as far as a curve is drawn."""
 KAPPAS = np.geomspace(0.5, 40.0, 5)
