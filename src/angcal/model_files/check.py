@@ -334,7 +334,7 @@ def _row_of_levels(columns: Any, width: int) -> Any:
     """A row with a level that is known wherever an encoder looks, zeros elsewhere."""
     row = np.zeros((1, width), dtype=object)
     names = list(vars(columns).get("feature_names_in_", ()))
-    parts = [("", columns, range(width))]
+    parts: list[Any] = [("", columns, range(width))]
     if isinstance(columns, ColumnTransformer):
         parts = columns.transformers_
     for _, part, places in parts:
