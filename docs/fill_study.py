@@ -29,6 +29,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "angle.md": ("coverage",),
     "guide/groups.md": ("groups",),
     "planner.md": ("planner",),
+    "pool.md": ("pool",),
     "guide/prevalence.md": ("prevalence",),
 }
 OVERALL = "tables-overall.md"

@@ -15,8 +15,9 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ from studies.engine.tables import markdown
 from studies.peers.methods import Training
 from studies.peers.real import LABELLED
 from studies.peers.tasks import LEAST_CLASS, Task, load_task
-from studies.planner import half_of, judged
+from studies.planner.outcomes import half_of, judged
+from studies.rivals import RIVALS
 
 FOLDER = RESULTS / "pool"
 SIZES = (100, 300)
@@ -108,6 +110,16 @@ def angcal(with_pool: bool, **options: Any) -> Callable[[Draw], Answer]:
     return answer
 
 
+def by_itself(data: Draw) -> Answer:
+    """The training rows as a pool of their own."""
+    return angcal(True)(replace(data, pool=data.X))
+
+
+def rival(fit: Callable[..., Floats]) -> Callable[[Draw], Answer]:
+    """A method of `studies.rivals`, without the pool."""
+    return lambda data: (fit(data.X, data.y, data.X_test), 1.0)
+
+
 def logistic(X: Any, y: np.ndarray) -> Any:
     """scikit-learn's own search for the penalty, fitted."""
     return Training(X, y, 0, 20).model("tuned").fit(X, y)
@@ -160,11 +172,13 @@ METHODS: dict[str, Callable[[Draw], Answer]] = {
     WITH: angcal(True),
     "angcal, averaged over penalties": angcal(False, average="penalties"),
     "angcal, pool, averaged over penalties": angcal(True, average="penalties"),
+    "angcal, its own rows as the pool": by_itself,
     "LogisticRegressionCV": _logistic,
     "self-training": _self_training,
     "label spreading": _label_spreading,
     "PCA of all rows, LogisticRegressionCV": partial(_principal, whiten=False),
     "whitening by all rows, LogisticRegressionCV": partial(_principal, whiten=True),
+    **{name: rival(fit) for name, fit in RIVALS.items()},
 }
 
 
@@ -300,14 +314,13 @@ def main() -> None:
     done = {(row["set"], row["n"], row["split"], row["method"]) for row in rows}
     here = [name for name in LABELLED if name in available()]
     for split in range(options.splits):
-        for name in options.sets or here:
-            for n in SIZES:
-                key = (name, str(n), str(split))
-                left = [method for method in options.methods if (*key, method) not in done]
-                found = trial(name, n, split, left) if left else []
-                rows += found
-                if found:
-                    write_text(path, as_csv(rows))
+        for name, n in product(options.sets or here, SIZES):
+            key = (name, str(n), str(split))
+            left = [method for method in options.methods if (*key, method) not in done]
+            found = trial(name, n, split, left) if left else []
+            rows += found
+            if found:
+                write_text(path, as_csv(rows))
         print(f"split {split}", flush=True)
     write_text(FOLDER / "pool.md", table(rows))
     print(table(rows))

@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster beside one process: ``python -m studies.speed.cluster [--big] [--full]``.
+"""Fits on a Dask cluster beside one process: ``python -m studies.speed.cluster [--big | --wide]``.
 
 Rows are standard normal, labels follow a logistic link of scale 3. The cluster is a LocalCluster of
 one thread for each worker, X in its memory in one block for each worker. Seconds are those of CPU
@@ -34,7 +34,7 @@ from studies.engine.store import as_csv
 CASES = [(60_000, 300, 1), (60_000, 300, 2), (60_000, 300, 3)]
 BIG = [(200_000, 500, 1), (200_000, 500, 2), (200_000, 500, 3)]
 WIDE = [(50_000, 4_000, 2)]
-SEED, SCALE, REPEATS, SHOWN = 20_250_918, 3.0, 3, 2_000
+SEED, SCALE, REPEATS = 20_250_918, 3.0, 3
 
 
 def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -136,8 +136,8 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case in cases:
-            rows.append(on_cluster(*case, Path(folder)))
+        for n, d, workers in cases:
+            rows.append(on_cluster(n, d, workers, Path(folder)))
             print(rows[-1], flush=True)
     name = "cluster-wide.csv" if options.wide else "cluster.csv"
     write_text(RESULTS / "speed" / name, as_csv(rows))

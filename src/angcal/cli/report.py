@@ -77,7 +77,7 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
     with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
-        features, y, pool, groups, row_names = terminal.read_tables(options)
+        _, features, y, pool, groups, row_names = terminal.read_tables(options)
     from angcal.report import examine, page
     from angcal.report.comparison import fold_count, repeats_for
     from angcal.report.findings import Origin, plain_words
