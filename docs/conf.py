@@ -32,6 +32,7 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["build"]
+html_extra_path = ["explore"]  # the interactive page, with its scripts
 # A fence without a language is a command or its output.
 highlight_language = "text"
 

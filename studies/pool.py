@@ -38,7 +38,7 @@ from studies.engine.tables import markdown
 from studies.peers.methods import Training
 from studies.peers.real import LABELLED
 from studies.peers.tasks import LEAST_CLASS, Task, load_task
-from studies.planner import half_of, judged
+from studies.planner.outcomes import half_of, judged
 from studies.rivals import RIVALS
 
 FOLDER = RESULTS / "pool"
