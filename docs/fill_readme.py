@@ -83,7 +83,7 @@ def demo_words(outcomes: demo.Outcomes) -> str:
 
 
 def clinic() -> tuple[Any, Any]:
-    """scikit-learn's tumors, 60 patients, with a few gaps: what the README's report is about."""
+    """scikit-learn's tumors, 120 patients, with a few gaps: what the README's report is about."""
     import numpy as np
     from sklearn.datasets import load_breast_cancer
 

@@ -5,7 +5,6 @@ python -m studies.speed.commands
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,8 @@ def write_table(path: Path) -> None:
 
 def seconds_of(arguments: list[str], folder: Path) -> float:
     """User and system time of one command in a process of its own."""
+    import resource  # not on Windows, where tests import this module too
+
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "angcal.cli", *arguments]
     subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL)

@@ -137,7 +137,7 @@ def learning(figure: Any, plan: Any, measure: str, name: str) -> Words:
 @drawn
 def rows(figure: Any, table: RowTable, names: Sequence[str], positive: int | None) -> Words:
     """Every row with its interval, by falling probability."""
-    ax, n = _axes(figure, 3.6, 7.2), len(table.p)
+    ax, n = _axes(figure, 3.4, 5.4), len(table.p)
     # More rows than these cannot be told apart, and make a large file.
     shown = np.unique(np.linspace(0, n - 1, min(n, 250)).astype(int))
     hits = table.labels == table.predicted if positive is None else table.labels == positive
