@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 from pathlib import Path
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from scipy.stats import multivariate_normal
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,9 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV
 from angcal.cli import main
 from angcal.links import Logit
-from angcal.planner import plan_from_assumptions, plan_from_pilot
-from angcal.planner.evidence import directions_of, evidence_grid, log_evidence
-from angcal.planner.forecast import Cells, equations
+from angcal.planner import criteria_of_riley, plan_from_assumptions, plan_from_pilot
+from angcal.planner.equations import learning_of
+from angcal.planner.forecast import MULTIPLES, posterior
+from angcal.planner.pilot import Observed
 from angcal.theory import Spectrum, best_state, labels_needed, link_for
 
 
@@ -32,46 +33,37 @@ def drawn(n: int, d: int = 60, kappa: float = 3.0, seed: int = 0) -> tuple[np.nd
     return X, (rng.random(n) < expit(kappa * X @ w)).astype(int)
 
 
-# -- evidence ------------------------------------------------------------------------------------
-
-
-def test_evidence_of_two_labels_is_an_orthant() -> None:
-    """Φ(f₁)Φ(f₂) on average is P(both of two correlated normals are positive)."""
-    K = np.array([[2.0, 0.9], [0.9, 1.5]])
-    exact = multivariate_normal(np.zeros(2), K + np.eye(2)).cdf(np.zeros(2))
-    for signs in (np.array([1.0, 1.0]), np.array([-1.0, -1.0])):
-        assert log_evidence(K, signs)[0] == pytest.approx(np.log(exact), abs=2e-3)
-
-
-def test_evidence_of_independent_labels() -> None:
-    K = np.diag([0.5, 3.0, 10.0])
-    assert log_evidence(K, np.array([1.0, -1.0, 1.0]))[0] == pytest.approx(
-        3 * np.log(0.5), abs=1e-6
-    )
-
-
-def test_evidence_finds_the_strength() -> None:
-    X, y = drawn(400, kappa=3.0)
-    kappas = np.array([0.3, 3.0, 30.0])
-    found = evidence_grid(directions_of(X, None), y.astype(float), kappas, np.array([1.0]))
-    assert np.argmax(found[:, 0]) == 1
-
-
 # -- equations on cells --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kappa", "p"), [(1.0, 1.0), (3.0, 2.0), (8.0, 1.0), (5.0, 3.5)])
-def test_cells_agree_with_the_full_search(kappa: float, p: float) -> None:
+def test_cells_agree_with_the_full_search() -> None:
+    """A ridge of the scalar equation and two Newton steps against a search for the penalty."""
     spectrum = Spectrum(1.0 / np.arange(1, 101.0))
-    n = np.array([100.0, 400.0])
-    found = equations(Cells(np.array([kappa]), np.array([p]), np.ones(1)), spectrum, 0.4, n)
-    link = link_for(prevalence=0.4, scale=kappa)
-    for k, each in enumerate(n):
-        best = best_state(each, spectrum.with_power(p), link=link)
-        assert found.values["cosine"][0, k] == pytest.approx(best.cosine, abs=0.004)
-        loss = best.calibrated_log_loss + 1.0 / each
-        assert found.values["log_loss"][0, k] == pytest.approx(loss, abs=0.003)
-        assert found.values["accuracy"][0, k] == pytest.approx(best.calibrated_accuracy, abs=0.003)
+    kappas, powers, n = np.array([1.0, 4.0, 12.0]), np.array([0.8, 3.0]), np.array([100.0, 400.0])
+    found = learning_of(kappas, powers, spectrum, 0.4, n)
+    for (i, kappa), (j, p) in itertools.product(enumerate(kappas), enumerate(powers)):
+        link = link_for(prevalence=0.4, scale=float(kappa))
+        for k, each in enumerate(n):
+            best = best_state(float(each), spectrum.with_power(float(p)), link=link)
+            assert found.values["cosine"][i, j, k] == pytest.approx(best.cosine, abs=0.004)
+            loss = best.calibrated_log_loss + 1.0 / each
+            assert found.values["log_loss"][i, j, k] == pytest.approx(loss, abs=0.004)
+            accuracy = found.values["accuracy"][i, j, k]
+            assert accuracy == pytest.approx(best.calibrated_accuracy, abs=0.004)
+        assert found.truth["log_loss"][i] == pytest.approx(best.bayes_log_loss, abs=1e-4)
+
+
+def test_a_louder_pilot_has_a_stronger_signal() -> None:
+    spectrum = Spectrum.isotropic(60)
+    learning = learning_of(
+        np.geomspace(0.5, 40.0, 5), np.array([0.8, 1.6, 3.0]), spectrum, 0.5, 100.0 * MULTIPLES
+    )
+    means = []
+    for loss in (0.68, 0.55, 0.3):
+        weights = posterior(learning, Observed(100, loss, 0.7, 0.03, 0.04))
+        assert weights.sum() == pytest.approx(1.0)
+        means.append(float(weights.sum(axis=1) @ np.log(learning.kappa)))
+    assert means[0] < means[1] < means[2]
 
 
 # -- pilots --------------------------------------------------------------------------------------
@@ -216,9 +208,48 @@ def test_command_without_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "For log-loss 0.4 it takes about" in capsys.readouterr().out
 
 
+def test_command_without_labels_from_a_pool(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = table.parent / "plan.html"
+    arguments = ["plan", "--pool", str(table.parent / "pool.csv"), "--ceiling", "0.85"]
+    assert main([*arguments, "--out", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "pmsampsize" in printed
+    text = page.read_text(encoding="utf-8")
+    assert "<svg" in text
+    assert "best C" in text
+    flat, steep = [], []
+    for decay, kept in (("0", flat), ("2", steep)):
+        given = ["plan", "--columns", "100", "--decay", decay, "--ceiling", "0.85", "--json"]
+        assert main(given) == 0
+        kept.append(json.loads(capsys.readouterr().out)["accuracy"][0])
+    assert steep[0] > flat[0] + 0.05, "few large components are learned sooner"
+
+
+def test_criteria_of_pmsampsize() -> None:
+    """The example of its manual, type "b": 24 parameters, R² 0.288, prevalence 0.174."""
+    found = criteria_of_riley(24, 0.288, 0.174)
+    assert found == {"shrinkage": 623, "optimism": 662, "overall risk": 221}
+    with pytest.raises(ValueError, match=r"r2=0\.7 must lie between 0 and 0\.6"):
+        criteria_of_riley(24, 0.7, 0.174)
+    plan = plan_from_assumptions(24, ceiling=0.87, n=[100], prevalence=0.174)
+    assert plan.criteria["overall risk"] == 221
+    assert "pmsampsize" in str(plan)
+
+
+def test_a_plan_prints_as_sentence_and_table(fitted: AngularLogisticRegressionCV) -> None:
+    shown = str(fitted.plan([200, 400])).splitlines()
+    assert shown[0].startswith("With 400 labels instead of 100 expect")
+    assert any(line.startswith("labels") and "best C" in line for line in shown)
+    assert sum(line.startswith(("200 ", "400 ")) for line in shown) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
+        (["--columns", "10", "--pool", "x.csv", "--ceiling", "0.9"], 2, "not both"),
+        (["--columns", "0", "--ceiling", "0.9"], 1, "number of features"),
         ([], 2, "needs a table"),
         (["--columns", "10"], 2, "--ceiling"),
         (["{table}"], 2, "--target"),

@@ -17,6 +17,7 @@ from angcal.theory import (
     labels_needed,
     link_for,
     separability_threshold,
+    state_of_classes,
     state_of_fit,
 )
 from angcal.theory.channel import moved
@@ -130,6 +131,73 @@ def test_the_best_penalty_has_no_slope(p: float) -> None:
     assert abs(slope / bend) < 0.1, "the vertex lies within a tenth in log C"
 
 
+def test_the_slope_of_the_cosine_is_that_of_differences() -> None:
+    spectrum, link = Spectrum(1.0 / np.arange(1, 101.0)), Logit(3.0, 0.5)
+    found = state_of_fit(150, spectrum, C=0.3, link=link)
+    low, high = (
+        state_of_fit(150, spectrum, C=0.3 * np.exp(step), link=link).cosine
+        for step in (-0.01, 0.01)
+    )
+    assert found.cosine_slope == pytest.approx((high - low) / 0.02, rel=1e-4)
+    assert abs(best_state(150, spectrum, link=link).cosine_slope) < 2e-6
+
+
+def test_two_of_many_classes_are_two_classes() -> None:
+    """Softmax of two scores is a logistic of their difference: κ√2, 2C and norm√2."""
+    spectrum = autoregressive(100)
+    two = state_of_classes(200, spectrum, n_classes=2, scale=3.0 / np.sqrt(2.0), C=0.02)
+    one = state_of_fit(200, spectrum, C=0.04, link=Logit(3.0))
+    assert two.converged
+    assert two.cosine == pytest.approx(one.cosine, abs=2e-4)
+    assert np.sqrt(2.0) * two.norm == pytest.approx(one.norm, rel=2e-3)
+    assert two.degrees_of_freedom == pytest.approx(one.degrees_of_freedom, rel=1e-3)
+    for name in ("log_loss", "accuracy", "calibrated_log_loss", "bayes_log_loss"):
+        assert getattr(two, name) == pytest.approx(getattr(one, name), abs=2e-3), name
+
+
+def test_several_classes_against_simulation() -> None:
+    """Twelve draws of three classes: |mean − prediction| within 3.5 standard errors."""
+    n, d, K, kappa, rho = 300, 150, 3, 3.0, 0.3
+    values = autoregressive(d).values
+    C = 1.0 / (rho * values.sum())
+    found = state_of_classes(n, Spectrum(values), n_classes=K, scale=kappa, C=C)
+    rng = np.random.default_rng(5)
+    seen = []
+    for _ in range(12):
+        W = rng.normal(size=(d, K)) / np.sqrt(d)
+        W -= W.mean(axis=1, keepdims=True)
+        # Exactly exchangeable: WᵀΣW = I − 11ᵀ/K.
+        left, _, right = np.linalg.svd(np.sqrt(values)[:, None] * W, full_matrices=False)
+        W = (left[:, : K - 1] @ right[: K - 1]) / np.sqrt(values)[:, None]
+        X = rng.normal(size=(n, d)) * np.sqrt(values)
+        y = np.argmax(kappa * X @ W + rng.gumbel(size=(n, K)), axis=1)
+        model = LogisticRegression(C=C, tol=1e-6, max_iter=1000).fit(X, y)
+        fitted = np.sqrt(values)[:, None] * (model.coef_ - model.coef_.mean(axis=0)).T
+        norm = np.linalg.norm(fitted) / np.sqrt(K - 1)
+        cosine = np.sum(fitted * np.sqrt(values)[:, None] * W) / (K - 1) / norm
+        seen.append((cosine, norm))
+    mean, error = np.mean(seen, axis=0), np.std(seen, axis=0, ddof=1) / np.sqrt(len(seen))
+    z = (mean - [found.cosine, found.norm]) / error
+    assert np.abs(z).max() < 3.5, (z, mean, found.cosine, found.norm)
+
+
+def test_means_over_data_sets() -> None:
+    """With few directions a mean fit is not the mean of fits; with many it is."""
+    values = np.concatenate([[50.0, 30.0, 20.0], np.ones(197)])
+    shares = np.concatenate([np.full(3, 0.2), np.full(197, 0.4 / 197)])
+    for spectrum, low, high in (
+        (Spectrum(values, shares=shares), 3e-3, 0.1),
+        (Spectrum.isotropic(4000), 0.0, 3e-4),
+    ):
+        C = 1.0 / spectrum.trace
+        point, mean = (
+            state_of_fit(100, spectrum, C=C, link=Logit(3.0), finite=finite)
+            for finite in (False, True)
+        )
+        assert low <= abs(mean.cosine - point.cosine) <= high
+        assert mean.cosine_sd == point.cosine_sd
+
+
 def test_calibrated_is_never_worse_and_more_labels_help() -> None:
     states = [best_state(n, autoregressive(100), link=Logit(3.0, -1.0)) for n in (50, 200, 800)]
     for state in states:
@@ -235,6 +303,10 @@ def test_what_is_refused() -> None:
     assert state_of_fit(600, spectrum, C=np.inf, link=Logit(3.0, 1.0)).converged
     with pytest.raises(ValueError, match="n=1 "):
         state_of_fit(1, spectrum)
+    with pytest.raises(ValueError, match="n_classes=1 "):
+        state_of_classes(10, spectrum, n_classes=1, scale=1.0)
+    with pytest.raises(ValueError, match="C=inf"):
+        state_of_classes(10, spectrum, n_classes=3, scale=1.0, C=np.inf)
     with pytest.raises(ValueError, match="C=0"):
         state_of_fit(10, spectrum, C=0)
     with pytest.raises(ValueError, match="values="):

@@ -34,6 +34,13 @@ RANK_TOLERANCE = 1e-13
 GRAM_JITTER = 1e-11
 """What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal."""
 
+# -- the pool's spectrum ---------------------------------------------------------------------
+
+LARGEST_SPECTRUM_SIDE = 1500
+"""Columns up to which all eigenvectors of the pool's covariance are taken (about a second)."""
+LEADING_DIRECTIONS = 500
+"""Of wider rows, so many directions of the largest eigenvalues, and an even remainder."""
+
 # -- exact or sampled leverages --------------------------------------------------------------
 
 SMALLEST_SAMPLED_SIDE = 600

@@ -24,7 +24,6 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -723,41 +722,17 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
     center = weights @ rows / weights.sum() if intercept else None
     rows = rows if center is None else rows - center
     n, d = rows.shape
-    if min(n, d) <= plan.LONGEST_EIGENBASIS:
-        basis = column_basis(rows) if d <= n else row_basis(rows)
-        return RotatedRows(basis.rows, basis.expand, intercept, center)
-    if n <= plan.MOST_GRAM_ROWS and d >= plan.FEWEST_COLUMNS_PER_ROW * n:
-        gram = rows @ rows.T
-        gram[np.diag_indices(n)] += plan.GRAM_JITTER * max(float(np.trace(gram)) / n, 1e-300)
-        factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-
-        def expand_factor(v: Floats) -> Floats:
-            # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
-            return rows.T @ linalg.solve_triangular(factor, v, lower=True, trans=1)
-
-        return RotatedRows(factor, expand_factor, intercept, center, has_own_columns=False)
+    if d <= min(n, plan.LONGEST_EIGENBASIS):
+        basis = column_basis(rows)
+        return RotatedRows(rows @ basis, lambda v: basis @ v, intercept, center)
+    wide = n <= plan.MOST_GRAM_ROWS and d >= plan.FEWEST_COLUMNS_PER_ROW * n
+    if n < d and (wide or n <= plan.LONGEST_EIGENBASIS):
+        return rows_of_gram(rows @ rows.T, lambda a: rows.T @ a, intercept, center)
     return RotatedRows(rows, lambda v: v, intercept, center)
 
 
-@dataclass(frozen=True, eq=False)
-class Basis:
-    """X = ZQᵀ with orthonormal columns in Q.
-
-    Attributes
-    ----------
-    rows : (n, k) array
-        Z.
-    expand, contract : callables
-        v ↦ Qv and w ↦ Qᵀw.
-    """
-
-    rows: Floats
-    expand: Callable[[Floats], Floats]
-    contract: Callable[[Floats], Floats]
-
-
-def column_basis(X: Floats) -> Basis:
-    """Q the eigenbasis of XᵀX."""
+def column_basis(X: Floats) -> Floats:
+    """Q with orthonormal columns, the eigenbasis of XᵀX: X = (XQ)Qᵀ."""
     gram = X.T @ X
     if len(gram) > plan.LONGEST_DOUBLE_BASIS:
         # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
@@ -767,18 +742,35 @@ def column_basis(X: Floats) -> Basis:
     basis = vectors.astype(np.float64, copy=False)
     if vectors.dtype == np.float64:
         basis = basis[:, values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
-    return Basis(X @ basis, lambda v: basis @ v, lambda w: basis.T @ w)
+    return basis
 
 
-def row_basis(X: Matrix) -> Basis:
-    """Z = UΛ^½ with UΛUᵀ = XXᵀ, on the directions that are not rounding."""
-    gram = X @ X.T
-    gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
-    values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    kept = values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)
-    lengths, U = np.sqrt(values[kept]), vectors[:, kept]
-    return Basis(
-        U * lengths,
-        lambda v: np.asarray(X.T @ (U @ (v.T / lengths).T)),
-        lambda w: (np.asarray(X @ w).T @ U / lengths).T,
-    )
+def rows_of_gram(
+    gram: Floats, back: Callable[[Floats], Floats], intercept: bool, center: Floats | None
+) -> RotatedRows:
+    """Z with ZZᵀ the Gram matrix of rows: UΛ^½ on what is not rounding, or the Cholesky factor.
+
+    Parameters
+    ----------
+    gram : (n, n) array
+        XXᵀ, which is overwritten.
+    back : callable
+        a ↦ Xᵀa.
+    intercept, center
+        As in :class:`RotatedRows`.
+    """
+    n = len(gram)
+    if n <= plan.LONGEST_EIGENBASIS:
+        values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+        kept = values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)
+        lengths, U = np.sqrt(values[kept]), vectors[:, kept]
+        # X = ZQᵀ, hence Q = XᵀUΛ^-½.
+        return RotatedRows(U * lengths, lambda v: back(U @ (v.T / lengths).T), intercept, center)
+    gram[np.diag_indices(n)] += plan.GRAM_JITTER * max(float(np.trace(gram)) / n, 1e-300)
+    factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+
+    def expand(v: Floats) -> Floats:
+        # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
+        return back(linalg.solve_triangular(factor, v, lower=True, trans=1))
+
+    return RotatedRows(factor, expand, intercept, center, has_own_columns=False)

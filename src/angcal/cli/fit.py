@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
-        table, features, y, pool, groups = terminal.read_tables(options, large=True)
+        table, features, y, pool, groups, _ = terminal.read_tables(options, large=True)
         begin(f"fitting {len(y)} rows")
         from angcal.report.findings import plain_words
         from angcal.report.verdict import judge

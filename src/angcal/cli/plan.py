@@ -2,7 +2,8 @@
 
 From a table with the labels that there are, a pilot, or from assumptions: how many columns, how
 good a linear model with unlimited labels would be (--ceiling), and how common the class is. A table
-of cases without labels (--pool) says more about the features. Two classes.
+of cases without labels (--pool) says more about the features; without a pilot it stands for
+--columns. Two classes.
 
 Examples
 --------
@@ -11,6 +12,7 @@ Examples
   angcal plan pilot.csv --target relapse --labels 500 1000 --json
   angcal plan pilot.csv --target relapse --out curve.png
   angcal plan --columns 400 --ceiling 0.9 --prevalence 0.3 --target-log-loss 0.4
+  angcal plan --pool unlabelled.csv --ceiling 0.9 --out plan.html
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
 """
@@ -18,6 +20,8 @@ exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package 
 from __future__ import annotations
 
 import argparse
+import html
+import io
 import json
 import math
 import warnings
@@ -25,7 +29,20 @@ from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
+from angcal.files import write_text
 
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Learning curve</title>
+<meta name="viewport" content="width=device-width">
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto }}
+svg {{ max-width: 100%; height: auto }} pre {{ overflow-x: auto }}
+</style></head><body><h1>What more labels will buy</h1>
+{text}
+<figure role="img" aria-label="Expected accuracy and log-loss against labels">{picture}</figure>
+<pre>{table}</pre>
+</body></html>
+"""
 TARGETS = {"log_loss": "target_log_loss", "accuracy": "target_accuracy", "cosine": "target_cosine"}
 
 
@@ -40,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     terminal.add_reading_arguments(parser)
     parser.add_argument("--labels", type=float, nargs="+", metavar="N", help="numbers to plan for")
     parser.add_argument("--columns", type=float, help="without data: number of features")
+    parser.add_argument(
+        "--decay",
+        type=float,
+        default=0.0,
+        help="with --columns: variances of the principal components fall off as 1/j^DECAY",
+    )
     parser.add_argument("--ceiling", type=float, help="accuracy with unlimited labels")
     parser.add_argument("--prevalence", type=float, default=0.5, help="share of the second class")
     wanted = parser.add_mutually_exclusive_group()
@@ -47,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wanted.add_argument("--target-accuracy", type=float, help="accuracy that is wanted")
     wanted.add_argument("--target-cosine", type=float, help="cosine that is wanted")
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
-    parser.add_argument("--out", type=Path, help="file for a picture, such as curve.png")
+    parser.add_argument("--out", type=Path, help="picture (.png, .svg, .pdf) or page (.html)")
 
 
 def execute(options: argparse.Namespace) -> None:
@@ -57,12 +80,14 @@ def execute(options: argparse.Namespace) -> None:
     terminal.require_packages("plan", *packages, *(["matplotlib"] if options.out else []))
     if options.out:
         read = [path for path in (options.data, options.pool) if path is not None]
-        terminal.check_out(options.out, ".png", ".svg", ".pdf", inputs=read)
+        terminal.check_out(options.out, ".png", ".svg", ".pdf", ".html", inputs=read)
     plan = _from_table(options) if options.data else _from_assumptions(options)
     name, target = _wanted(options)
     needed = None if name is None else plan.labels_for(**{name: target})
+    if name is not None:
+        sentence = _needed_sentence(plan, name, target, needed)
     if options.out:
-        _draw(plan, options.out)
+        _draw(plan, options.out, "" if name is None else sentence)
     if options.json:
         numbers = plan.as_dict()
         if name is not None:
@@ -70,20 +95,23 @@ def execute(options: argparse.Namespace) -> None:
             numbers["needed"] = {"measure": name, "value": target, "labels": found}
         terminal.say(json.dumps(numbers, allow_nan=False))
         return
-    parts = [terminal.wrap(plan.sentence()), _table(plan)]
-    if name is not None:
-        parts.append(terminal.wrap(_needed_sentence(plan, name, target, needed)))
+    parts = [terminal.wrap(plan.sentence()), plan.table()]
+    parts += [terminal.wrap(sentence)] if name is not None else []
+    parts += [terminal.wrap(plan.criteria_sentence())] if plan.criteria else []
     parts += [terminal.wrap(f"Note: {remark}") for remark in plan.remarks]
     parts += [f"Saved {options.out}."] if options.out else []
     terminal.say("\n\n".join(parts))
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.data is None and (options.columns is None or options.ceiling is None):
+    features = options.columns is not None or options.pool is not None
+    if options.data is None and (not features or options.ceiling is None):
         raise terminal.UsageError(
-            "angcal plan needs a table and its --target, or --columns and --ceiling to plan from "
-            "assumptions."
+            "angcal plan needs a table and its --target, or --columns (or --pool) and --ceiling to "
+            "plan from assumptions."
         )
+    if options.data is None and options.columns is not None and options.pool is not None:
+        raise terminal.UsageError("Give --columns or --pool to plan from assumptions, not both.")
     if options.data is not None and options.target is None:
         raise terminal.UsageError("angcal plan needs --target, the column with the classes.")
     if options.data is not None and (options.columns or options.ceiling):
@@ -117,26 +145,38 @@ def _from_table(options: argparse.Namespace) -> Any:
 def _from_assumptions(options: argparse.Namespace) -> Any:
     from angcal.planner import plan_from_assumptions
 
-    d = options.columns
+    spectrum = _assumed_spectrum(options)
+    d = spectrum.size
     labels = options.labels or [max(factor * d, 10.0) for factor in (0.25, 0.5, 1, 2, 4, 8, 16)]
     return plan_from_assumptions(
-        d, ceiling=options.ceiling, n=labels, prevalence=options.prevalence
+        spectrum, ceiling=options.ceiling, n=labels, prevalence=options.prevalence
     )
 
 
-def _table(plan: Any) -> str:
-    header = ("labels", "accuracy", "log-loss", "plain ECE", "cosine", "best C")
-    forms = {"accuracy": ".1%", "log_loss": ".3f", "ece": ".3f", "cosine": ".2f", "C": ".2g"}
-    rows = []
-    for k, n in enumerate(plan.n):
-        cells = [f"{n:.0f}"]
-        for name, form in forms.items():
-            low, high = plan.intervals[name][k]
-            between = f" ({low:{form}} to {high:{form}})" if high > low else ""
-            cells.append(f"{getattr(plan, name)[k]:{form}}{between}")
-        rows.append(cells)
-    between = "In brackets: 80 % intervals.\n" if plan.pilot_n else ""
-    return between + terminal.text_table(header, rows)
+def _assumed_spectrum(options: argparse.Namespace) -> Any:
+    """Of so many columns, or of a table's numbers, each scaled to variance 1."""
+    import numpy as np
+
+    from angcal.theory import Spectrum
+
+    if options.pool is None:
+        d = options.columns
+        if not (math.isfinite(d) and 1 <= d <= 1e6):
+            raise ValueError(f"--columns {d:g} must be a number of features, 1 to a million.")
+        if not 0.0 <= options.decay <= 5.0:
+            raise ValueError(f"--decay {options.decay:g} must lie between 0 and 5.")
+        return Spectrum(np.arange(1.0, round(d) + 1.0) ** -options.decay)
+    from angcal.tables import read_table
+
+    numbers = read_table(options.pool, **terminal.reading_options(options)).select_dtypes("number")
+    rows = numbers.fillna(numbers.mean()).to_numpy(dtype=np.float64)
+    rows = rows[:, rows.std(axis=0) > 0] if rows.size else rows
+    if rows.shape[0] < 3 or not rows.shape[1]:
+        raise ValueError(
+            f"{options.pool} has no columns of numbers that vary in three rows or more; give "
+            "--columns."
+        )
+    return Spectrum.of_rows((rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
 def _needed_sentence(plan: Any, name: str, target: float, needed: float | None) -> str:
@@ -148,7 +188,7 @@ def _needed_sentence(plan: Any, name: str, target: float, needed: float | None) 
     return f"For {what} it takes about {needed:.0f} labels."
 
 
-def _draw(plan: Any, path: Path) -> None:
+def _draw(plan: Any, path: Path, needed: str) -> None:
     from matplotlib.figure import Figure
 
     from angcal.displays.plan import PlanDisplay
@@ -156,4 +196,15 @@ def _draw(plan: Any, path: Path) -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     for ax, name in zip(figure.subplots(1, 2), ("accuracy", "log_loss"), strict=True):
         PlanDisplay.from_plan(plan, name, ax=ax)
-    figure.savefig(path, dpi=150)
+    if path.suffix.lower() != ".html":
+        figure.savefig(path, dpi=150)
+        return
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg")
+    picture = drawn.getvalue()
+    said = (plan.sentence(), needed, plan.criteria_sentence(), *plan.remarks)
+    text = "\n".join(f"<p>{html.escape(each)}</p>" for each in said if each)
+    page = PAGE.format(
+        text=text, table=html.escape(plan.table()), picture=picture[picture.index("<svg") :]
+    )
+    write_text(path, page)

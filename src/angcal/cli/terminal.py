@@ -18,7 +18,7 @@ from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 from angcal.arguments import seed
 from angcal.cli.interrupts import asked, end_if_asked
@@ -313,8 +313,19 @@ def _jobs(text: str) -> int:
     return number
 
 
-def read_tables(options: Namespace, *, large: bool = False) -> tuple[Any, Any, Any, Any, Any]:
-    """(large table or None, features, labels, pool or None, groups or None) of the arguments.
+class Tables(NamedTuple):
+    """What the arguments of a command name; any but features and labels may be None."""
+
+    large: Any
+    features: Any
+    y: Any
+    pool: Any
+    groups: Any
+    row_names: list[str] | None
+
+
+def read_tables(options: Namespace, *, large: bool = False) -> Tables:
+    """A table that does not fit in memory, features, labels, pool, groups and names of the rows.
 
     What may be a mistake in the table is warned about. With ``large`` a Parquet file that does not
     fit in memory stays where it is; features are then those of some rows.
@@ -341,6 +352,11 @@ def read_tables(options: Namespace, *, large: bool = False) -> tuple[Any, Any, A
         features, groups = split_groups(features, options.groups)
     from angcal.tables import choose_columns, warn_about
 
+    row_names = None
+    if options.id in features.columns:
+        from angcal.tables.columns import as_text
+
+        row_names = as_text(features[options.id])
     features = choose_columns(
         features, drop=options.drop, keep=options.keep, identifier=options.id or ""
     )
@@ -348,7 +364,7 @@ def read_tables(options: Namespace, *, large: bool = False) -> tuple[Any, Any, A
     warn_about(features, shown, options.target, grouped=groups is not None)
     given |= {"sheet": None}  # of the table, not of the pool
     pool = None if options.pool is None else read_table(options.pool, **given)
-    return table, features, y, pool, groups
+    return Tables(table, features, y, pool, groups, row_names)
 
 
 def _open_large(options: Namespace) -> Any:

@@ -4,6 +4,9 @@ r"""Ĥ_c = (X̃ᵀD_cX̃ + Q_c)⁻¹ of m problems on rows that are read anew: t
     2.  h_ic = ‖W_c x̃_i‖², W_cᵀW_c = Ĥ_c;  and X̃ᵀ(z/r_c), r = 1 − hD, for random signs z
     3.  Σ_j A_ij²/r_j² ≈ mean over z of (X̃Ĥ_c X̃ᵀz/r_c)_i²
 
+and a fourth where rows are left out in groups, for all groups whose rows lie in one block; rows of
+the others are brought here, as many at a time as memory allows.
+
 The signs are those of :meth:`angcal.leverages.PenalizedHessian.coupling`, so that the answers do
 not depend on where the rows are.
 """
@@ -15,10 +18,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
+from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import FarRows, dense_parts
 
@@ -27,7 +32,7 @@ PROBES = 32  # as many as for rows in memory
 
 
 class FarHessian:
-    """Ĥ as an operator: ``solve``, ``leverages`` and ``coupling``.
+    """Ĥ as an operator: ``solve``, ``leverages``, ``coupling`` and ``leave_groups_out``.
 
     Parameters
     ----------
@@ -126,6 +131,77 @@ class FarHessian:
         squares = self._rows.map(f, (inner,))
         sums = squares.reshape(self._shape) - (leverages / remaining) ** 2
         return np.maximum(sums, 0.0) / remaining**2
+
+    def leave_groups_out(self, groups: Groups, residuals: Floats, levels: Any) -> GroupMoves:
+        """Moves of every row where its group is left out; see :mod:`angcal.leverages.groups`."""
+        psi, codes = residuals.reshape(len(residuals), -1), groups.codes
+        shared = (self._roots, np.atleast_1d(levels))
+        vectors = (codes, groups.sizes[codes], self._D, psi)
+        found = self._rows.map(_moves_of_block, shared, vectors)
+        split = np.flatnonzero(np.isnan(found[:, 0]))
+        for rows in _whole_groups(codes, split, plan.MATRIX_ENTRIES // max(self._rows.width, 1)):
+            own = [vector[rows] for vector in vectors]
+            found[rows] = _moves_of_block(self._rows.take(rows), *shared, *own)
+        moves, slopes = np.split(found, 2, axis=1)
+        shape = residuals.shape
+        return GroupMoves(groups, moves.reshape(shape), slopes.reshape(shape))
+
+
+class _RowsHere(Blocks):
+    """Rows of a block that is at hand, with W of WᵀW = Ĥ."""
+
+    def __init__(self, X: Any, W: Floats) -> None:
+        self._X, self._W = X, W
+
+    @property
+    def columns(self) -> int:
+        return len(self._W)
+
+    def lines(self, rows: np.ndarray) -> Floats:
+        x, d = self._X[rows], self._X.shape[1]
+        x = np.asarray(x.toarray() if sparse.issparse(x) else x, dtype=np.float64)
+        found = x @ self._W[:, :d].T
+        return found + self._W[:, d] if d < len(self._W) else found
+
+
+def _moves_of_block(
+    X: Any,
+    roots: Floats,
+    levels: Floats,
+    codes: np.ndarray,
+    sizes: np.ndarray,
+    D: Floats,
+    psi: Floats,
+) -> Floats:
+    """Moves of all, and of weights alone, (rows, 2k); NaN where a group has rows elsewhere.
+
+    Each Hessian serves q of the k residuals.
+    """
+    k = psi.shape[1]
+    q, found = k // len(roots), np.full((len(codes), 2 * k), np.nan)
+    _, local, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    here = np.flatnonzero(counts[local] == sizes)
+    if not len(here):
+        return found
+    groups = Groups(np.unique(local[here], return_inverse=True)[1])
+    for c, W in enumerate(roots):
+        own = slice(c * q, (c + 1) * q)
+        given = (groups, D[here, c], np.ascontiguousarray(psi[here, own]), levels[own])
+        moves, _ = leave_groups_out(_RowsHere(X[here], W), *given)
+        found[here, own], found[here, own.start + k : own.stop + k] = moves.all, moves.slopes
+    return found
+
+
+def _whole_groups(codes: np.ndarray, rows: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Rows of whole groups, at most so many at a time where one group is not more."""
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    _, counts = np.unique(codes[rows], return_counts=True)
+    ends, start = np.cumsum(counts), 0
+    while start < len(order):
+        fitting = ends[(ends > start) & (ends <= start + most)]
+        end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+        yield order[start:end]
+        start = end
 
 
 def _packed_signs(n: int) -> np.ndarray:

@@ -10,9 +10,10 @@ import numpy as np
 from angcal._typing import Floats
 
 MEASURES = ("log_loss", "accuracy", "ece", "cosine", "C")
+FORMS = {"accuracy": ".1%", "log_loss": ".3f", "ece": ".3f", "cosine": ".2f", "C": ".2g"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """What calibrated ridge logistic regression at its best penalty is expected to reach.
 
@@ -38,6 +39,8 @@ class Plan:
         Its own leave-one-out ``log_loss`` and ``accuracy``; empty where there was none.
     remarks : tuple of str
         What the pilot cannot say.
+    criteria : dict of str to int
+        Labels that pmsampsize's criteria ask for, of a plan from assumptions.
 
     See Also
     --------
@@ -63,6 +66,16 @@ class Plan:
     pilot: dict[str, float]
     remarks: tuple[str, ...]
     curve: Any
+    criteria: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [self.sentence(), self.table(), *(f"Note: {each}" for each in self.remarks)]
+        if self.criteria:
+            parts.insert(2, self.criteria_sentence())
+        return "\n\n".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def labels_for(
         self,
@@ -119,6 +132,44 @@ class Plan:
             f"model here is about {about:.0%}."
         )
 
+    def table(self) -> str:
+        """A line for each number of labels, in plain text.
+
+        Returns
+        -------
+        str
+            Columns for labels, accuracy, log-loss, calibration error, cosine and C.
+        """
+        rows = [["labels", "accuracy", "log-loss", "plain ECE", "cosine", "best C"]]
+        for k, n in enumerate(self.n):
+            rows.append([f"{n:.0f}", *(self._cell(name, form, k) for name, form in FORMS.items())])
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        between = ["In brackets: 80 % intervals."] if self.pilot_n else []
+        return "\n".join(between + lines)
+
+    def _cell(self, name: str, form: str, k: int) -> str:
+        low, high = self.intervals[name][k]
+        between = f" ({low:{form}} to {high:{form}})" if high > low else ""
+        return f"{getattr(self, name)[k]:{form}}{between}"
+
+    def criteria_sentence(self) -> str:
+        """What pmsampsize would say of a model without a penalty.
+
+        Returns
+        -------
+        str
+            One sentence; empty for a plan from a pilot.
+        """
+        if not self.criteria:
+            return ""
+        parts = ", ".join(f"{name} {count}" for name, count in self.criteria.items())
+        return (
+            "For logistic regression without a penalty the criteria of Riley et al. (pmsampsize) "
+            f"ask for {max(self.criteria.values())} labels ({parts})."
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Everything as lists and numbers, for JSON.
 
@@ -134,6 +185,7 @@ class Plan:
             "pilot_n": self.pilot_n,
             "pilot": self.pilot,
             "remarks": list(self.remarks),
+            "criteria": self.criteria,
             "sentence": self.sentence(),
         }
 
@@ -198,6 +250,7 @@ def made_plan(
     pilot_n: int = 0,
     pilot: dict[str, float] | None = None,
     remarks: tuple[str, ...] = (),
+    criteria: dict[str, int] | None = None,
 ) -> Plan:
     """The plan that reads these n off a curve."""
     read = {name: curve.at(name, n) for name in MEASURES}
@@ -210,4 +263,5 @@ def made_plan(
         pilot=pilot or {},
         remarks=remarks,
         curve=curve,
+        criteria=criteria or {},
     )

@@ -84,7 +84,11 @@ class Labels:
         noise = np.pi / 8.0 * self.scale**2 * (1.0 - cosine**2)
         return self.scale * np.abs(cosine) / np.sqrt(1.0 + noise)
 
-    def nodes(self, norm: Floats, cosine: Floats, finest: float = 0.2) -> tuple[Floats, Floats]:
+    def channel(self, q: Floats, c: Floats, gamma: Floats, b: Floats) -> Channel:
+        """v, r², t and m, for one q, c, γ and b of each problem."""
+        return channel(self, q, c, gamma, b)
+
+    def nodes(self, norm: Floats, cosine: Floats, finest: float = 0.45) -> tuple[Floats, Floats]:
         """Places s and weights φ(s)·step that resolve every problem."""
         steepest = float(np.max(np.maximum(norm, self.steepness(cosine))))
         step = min(finest if isinstance(self.loss, SMOOTH) else 0.02, 1.1 / steepest)
@@ -138,7 +142,7 @@ def channel(labels: Labels, q: Floats, c: Floats, gamma: Floats, b: Floats) -> C
     """The expectations above, for one q, c, γ and b of each problem."""
     found = np.empty((4, len(q)))
     # Steep problems need many nodes, which the others are spared.
-    group = np.ceil(np.log2(np.maximum(q, labels.steepness(c)) / 5.5).clip(0.0))
+    group = np.ceil(np.log2(np.maximum(q, labels.steepness(c)) / 2.4).clip(0.0))
     for number in np.unique(group):
         own = group == number
         found[:, own] = _channel(labels.take(own), q[own], c[own], gamma[own], b[own])

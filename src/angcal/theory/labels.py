@@ -12,6 +12,8 @@ n = d·c²/((1−c²)·J(c)).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -20,9 +22,17 @@ from angcal.links import Link, Logit
 from angcal.losses import Logistic, Loss
 from angcal.theory.channel import Labels, grid
 from angcal.theory.outcomes import calibrated
-from angcal.theory.solve import Problems, solve
+from angcal.theory.solve import Problems, slopes, solve
 from angcal.theory.spectrum import Spectra, Spectrum
-from angcal.theory.state import FitState, check, cosines, make_problems, solve_hard, states
+from angcal.theory.state import (
+    LARGEST_GAP,
+    FitState,
+    check,
+    cosine_slopes,
+    make_problems,
+    solve_hard,
+    states,
+)
 
 MOST_LABELS = 1e9
 """A target that takes more labels is called out of reach."""
@@ -67,37 +77,58 @@ def best_state(
     link, loss = link or Logit(), loss or Logistic()
     check(n, 1.0, loss)
 
-    def problems_at(logs: Floats) -> Problems:
-        strengths = np.exp(logs) * spectrum.trace / n
-        return make_problems(n, strengths, spectrum, link, loss, fit_intercept)
+    def problem_at(log_rho: float) -> Problems:
+        strength = np.exp(log_rho) * spectrum.trace / n
+        return make_problems([n], [strength], spectrum, link, loss, fit_intercept)
 
-    # From the rule of thumb for isotropic features; each round moves on where the best is at an
-    # end, and looks closer where it is not. Weak penalties are tried only if need be: they take
-    # longest to solve.
-    center, width = np.log(1.4 / link.scale**2), 3.0
-    for _ in range(8):
-        logs = center + width * np.linspace(-1.0, 1.0, 5)
-        problems = problems_at(logs)
-        found = cosines(problems, solve(problems, rounds=10))
-        best = int(np.argmax(found))
-        center = logs[best]
-        if best not in (0, len(logs) - 1):
-            if width < 1.0:
-                break
-            width /= 4.0
-    problems = problems_at(np.array([_vertex(logs, found)]))
+    center = _root_of_slope(problem_at, float(np.log(1.4 / link.scale**2)))
+    problems = problem_at(center)
     return states(problems, solve_hard(problems))[0]
 
 
-def _vertex(logs: Floats, values: Floats) -> float:
-    """Where the parabola through the largest value and its neighbors is largest."""
-    k = int(np.argmax(values))
-    if k in (0, len(logs) - 1):
-        return float(logs[k])
-    below, at, above = values[k - 1 : k + 2]
-    bend = below - 2.0 * at + above
-    shift = 0.5 * (below - above) / bend if bend < 0 else 0.0
-    return float(logs[k] + shift * (logs[k + 1] - logs[k]))
+def _root_of_slope(problem_at: Callable[[float], Problems], center: float) -> float:
+    """log ρ at which the cosine has no slope: bracketed from a rule of thumb, then Illinois.
+
+    Every solution, moved along its own derivative, is the start of the next. Where the cosine
+    grows without end, as it may where the signal lies in the smallest directions, the weakest
+    penalty that could be solved.
+    """
+    found = solve_hard(problem_at(center))
+    last = center
+
+    def slope(at: float) -> float:
+        nonlocal found, last
+        problems = problem_at(at)
+        start = found.x + np.clip((at - last) * slopes(problem_at(last), found), -2.0, 2.0)
+        newer = solve(problems, start, rounds=12)
+        if newer.residual[0] > LARGEST_GAP:
+            return float("nan")
+        found, last = newer, at
+        return float(cosine_slopes(problems, found)[0])
+
+    low, at_low = center, slope(center)
+    step = 1.5 if at_low > 0 else -1.5
+    for _ in range(8):
+        high = low + step
+        at_high = slope(high)
+        if np.isnan(at_high):
+            return last
+        if not at_low * at_high > 0:
+            break
+        low, at_low = high, at_high
+    else:
+        return high
+    for _ in range(12):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        value = slope(middle)
+        if np.isnan(value) or abs(value) < 1e-6 or abs(high - low) < 1e-4:
+            break
+        if value * at_high < 0:
+            low, at_low = high, at_high
+        else:
+            at_low *= 0.5
+        high, at_high = middle, value
+    return middle
 
 
 # -- the scalar equation -------------------------------------------------------------------------

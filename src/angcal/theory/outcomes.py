@@ -57,16 +57,18 @@ def plain(
     F, _ = labels.curve(cosine, s)
     places, shares = np.polynomial.hermite_e.hermegauss(9)
     shares = shares / shares.sum()
-    sums = np.zeros((4, len(norm)))
+    sums = np.zeros((3, len(norm)))
     for z, share in zip(places, shares, strict=True):
         u = (b + z * b_sd)[:, None] + norm[:, None] * s
-        # The cell in which the score changes sign is shared out between the two.
-        above = np.clip(0.5 + u / (norm[:, None] * step), 0.0, 1.0)
-        right = F * above + (1.0 - F) * (1.0 - above)
         p, lost = _probabilities(labels.loss, u, F)
-        parts = (lost, right, (p - F) ** 2 + F * (1.0 - F), np.abs(p - F))
+        parts = (lost, (p - F) ** 2 + F * (1.0 - F), np.abs(p - F))
         sums += share * np.array([part @ weights for part in parts])
-    return Plain(*sums)
+    # P(u > 0) over the error of b; within the cell where u changes sign it is shared out.
+    center = b[:, None] + norm[:, None] * s
+    width = np.hypot(b_sd, norm * step / np.sqrt(2.0 * np.pi))[:, None]
+    above = ndtr(center / width)
+    right = (F * above + (1.0 - F) * (1.0 - above)) @ weights
+    return Plain(sums[0], right, sums[1], sums[2])
 
 
 def _probabilities(loss: Loss, u: Floats, F: Floats) -> tuple[Floats, Floats]:

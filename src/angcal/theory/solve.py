@@ -12,13 +12,25 @@ forward differences; all problems of a batch at once, and each leaves when it is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.theory.channel import Channel, Labels, channel
+from angcal.theory.channel import Channel
 from angcal.theory.spectrum import Spectra
+
+
+class LabelLaw(Protocol):
+    """What the equations ask of labels: the channel of each problem."""
+
+    def channel(self, q: Floats, c: Floats, gamma: Floats, b: Floats) -> Channel:
+        """v, r², t and m, for one q, c, γ and b of each problem."""
+        ...
+
+    def take(self, chosen: Any) -> Self:
+        """The problems of these numbers."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +44,7 @@ class Problems:
     strength : (B,) array
         λ, or μ where `by_mu`.
     spectra : Spectra
-    labels : Labels
+    labels : Labels, or those of several classes
     intercept : bool
     by_mu : bool
         Whether μ = λ/v is given in place of λ, which takes Σ out of the iteration.
@@ -41,7 +53,7 @@ class Problems:
     n: Floats
     strength: Floats
     spectra: Spectra
-    labels: Labels
+    labels: LabelLaw
     intercept: bool = True
     by_mu: bool = False
 
@@ -81,7 +93,7 @@ def unknowns(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
 def gaps(problems: Problems, x: Floats) -> Floats:
     """New unknowns less old ones, (B, 4); the last is E[Ψ]/v, a step of the intercept."""
     q, c, gamma, b = unknowns(x)
-    found = channel(problems.labels, q, c, gamma, b)
+    found = problems.labels.channel(q, c, gamma, b)
     new_q, new_c, new_gamma = _updated(problems, found)
     new_x = np.column_stack([np.log(new_q), np.arctanh(new_c), np.log(new_gamma)])
     last = found.mean / found.v if problems.intercept else -b
@@ -123,7 +135,7 @@ def solve(
     """
     with np.errstate(all="ignore"):
         x = first_guess(problems) if start is None else start.copy()
-        x = _plain_steps(problems, x, 6 if start is None else 1)
+        x = _plain_steps(problems, x, 6 if start is None else 3)
         residual = np.full(len(x), np.inf)
         open_ones = np.arange(len(x))
         for _ in range(rounds):
@@ -158,14 +170,25 @@ def _kept(x: Floats) -> Floats:
     return np.clip(x, [-50.0, -14.0, -30.0, -1e4], limits)
 
 
+def _differences(problems: Problems, x: Floats, size: float = 1e-5) -> tuple[Floats, Floats]:
+    """Gaps and their derivatives in the unknowns, (B, 4) and (B, 4, 4), in one call."""
+    stacked = np.concatenate([x] + [x + size * np.eye(4)[k] for k in range(4)])
+    g, *shifted = np.split(gaps(problems.take(np.tile(np.arange(len(x)), 5)), stacked), 5)
+    return g, np.stack([(other - g) / size for other in shifted], axis=2)
+
+
+def slopes(problems: Problems, solution: Solution, size: float = 1e-4) -> Floats:
+    """dx/d log λ of every problem, (B, 4), by the implicit function theorem."""
+    with np.errstate(all="ignore"):
+        g, jacobian = _differences(problems, solution.x)
+        stronger = replace(problems, strength=problems.strength * np.exp(size))
+        return _solved(jacobian, -(gaps(stronger, solution.x) - g) / size)
+
+
 def _newton(problems: Problems, x: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """One step of Newton's method, shortened until the gap falls; four plain steps where not."""
-    size, count = 1e-5, len(x)
-    # The gap and its four differences in one call.
-    stacked = np.concatenate([x] + [x + size * np.eye(4)[k] for k in range(4)])
-    g, *shifted = np.split(gaps(problems.take(np.tile(np.arange(count), 5)), stacked), 5)
+    g, jacobian = _differences(problems, x)
     now = distance(x, g)
-    jacobian = np.stack([(other - g) / size for other in shifted], axis=2)
     step = _solved(jacobian, -g)
     longest = np.abs(step[:, :3]).max(axis=1)
     step *= np.minimum(1.0, 2.0 / np.maximum(longest, 1e-300))[:, None]

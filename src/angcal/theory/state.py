@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from angcal._typing import Floats
 from angcal.links import Link, Logit
 from angcal.losses import Logistic, Loss, Multinomial
 from angcal.problem import SeparableDataError
-from angcal.theory.channel import Channel, Labels, channel, grid
+from angcal.theory.channel import Channel, Labels, grid
 from angcal.theory.outcomes import calibrated, in_sample, plain
-from angcal.theory.solve import Problems, Solution, solve
+from angcal.theory.solve import Problems, Solution, slopes, solve, unknowns
 from angcal.theory.spectrum import Spectra, Spectrum
+from angcal.theory.spread import scatter_of
 
 LARGEST_GAP = 1e-6
 """Above it a fixed point is not called one."""
@@ -34,6 +35,8 @@ class FitState:
         Of the angle between fitted and true weights, the deviation of a new row's score, and b.
     intercept_sd, cosine_sd : float
         Their spread over data sets.
+    cosine_slope : float
+        d cosine/d log C: zero at the best penalty.
     degrees_of_freedom : float
         Without the intercept's one.
     step : float
@@ -71,6 +74,7 @@ class FitState:
     intercept: float
     intercept_sd: float
     cosine_sd: float
+    cosine_slope: float
     degrees_of_freedom: float
     step: float
     v: float
@@ -100,6 +104,7 @@ def state_of_fit(
     link: Link | None = None,
     loss: Loss | None = None,
     fit_intercept: bool = True,
+    finite: bool = False,
 ) -> FitState:
     r"""The expected state of min_{w,b} C·Σ_i ℓ(y_i, x_iᵀw + b) + ½‖w‖² on n labels.
 
@@ -118,6 +123,9 @@ def state_of_fit(
         What is fitted; logistic by default. Losses with corners take a few times as long.
     fit_intercept : bool, default=True
         Whether b is free or 0.
+    finite : bool, default=False
+        Whether cosine, norm and what follows from them on new rows are means over data sets, to
+        second order. It matters where few directions carry much of the signal.
 
     Returns
     -------
@@ -147,7 +155,7 @@ def state_of_fit(
         _refuse_separable(n, spectrum, link, loss, fit_intercept)
     strength = 0.0 if np.isinf(C) else 1.0 / (n * C)
     problems = make_problems([n], [strength], spectrum, link, loss, fit_intercept)
-    return states(problems, solve_hard(problems))[0]
+    return states(problems, solve_hard(problems), finite)[0]
 
 
 def check(n: Any, C: Any, loss: Loss) -> None:
@@ -209,25 +217,43 @@ def spread_and_cosine(problems: Problems, found: Channel) -> tuple[Floats, Float
     return q, np.clip(ratio * A / q, -1.0, 1.0)
 
 
-def cosines(problems: Problems, solution: Solution) -> Floats:
-    """c of every problem; −1 where it was not solved."""
-    _, cosine = spread_and_cosine(problems, channel(problems.labels, *solution.unknowns))
-    return np.where(solution.residual <= LARGEST_GAP, cosine, -1.0)
+def cosine_at(problems: Problems, x: Floats) -> Floats:
+    """c of every problem at these unknowns."""
+    return spread_and_cosine(problems, problems.labels.channel(*unknowns(x)))[1]
 
 
-def states(problems: Problems, solution: Solution) -> list[FitState]:
+def cosine_slopes(problems: Problems, solution: Solution) -> Floats:
+    """dc/d log λ of every problem, at its solution."""
+    direction, size = slopes(problems, solution), 1e-4
+    ends = [
+        cosine_at(
+            replace(problems, strength=problems.strength * np.exp(shift)),
+            solution.x + shift * direction,
+        )
+        for shift in (size, -size)
+    ]
+    return (ends[0] - ends[1]) / (2.0 * size)
+
+
+def states(problems: Problems, solution: Solution, finite: bool = False) -> list[FitState]:
     """Everything that follows from the fixed points."""
     q_wide, c_wide, gamma, b = solution.unknowns
     labels, n = problems.labels, problems.n
-    found = channel(labels, q_wide, c_wide, gamma, b)
+    assert isinstance(labels, Labels)
+    found = labels.channel(q_wide, c_wide, gamma, b)
     mu = problems.mu(found.v)
-    df1, _, _, B = problems.spectra.functions(mu)
-    b_var = float(problems.intercept) * found.r2 / (n * found.v**2)
+    df1, *_ = problems.spectra.functions(mu)
+    b_sd = np.sqrt(float(problems.intercept) * found.r2 / n) / found.v
     q, cosine = spread_and_cosine(problems, found)
-    own = plain(labels, cosine, q, b, np.sqrt(b_var))
-    best, truth = calibrated(labels, cosine), calibrated(labels, np.ones_like(cosine), 0.005)
+    scatter = scatter_of(problems.spectra, n, mu, found)
+    truth = calibrated(labels, np.ones_like(cosine), 0.005)
     seen = in_sample(labels, c_wide, q_wide, gamma, b)
     seen_sd = in_sample(labels, cosine, q, df1 / (n * found.v), b).score_sd
+    if finite:
+        own, best = scatter.averaged(labels, b, b_sd)
+        q, cosine = scatter.mean(scatter.norm), scatter.mean(scatter.cosine)
+    else:
+        own, best = plain(labels, cosine, q, b, b_sd), calibrated(labels, cosine)
     strength = mu * found.v
     with np.errstate(divide="ignore"):
         inverse = 1.0 / (n * strength)
@@ -237,8 +263,9 @@ def states(problems: Problems, solution: Solution) -> list[FitState]:
         "cosine": cosine,
         "norm": q,
         "intercept": b,
-        "intercept_sd": np.sqrt(b_var),
-        "cosine_sd": (1.0 - cosine**2) * np.sqrt(found.r2 * B / n) / (found.v * q),
+        "intercept_sd": b_sd,
+        "cosine_sd": scatter.cosine_sd,
+        "cosine_slope": -cosine_slopes(problems, solution),
         "degrees_of_freedom": df1,
         "step": gamma,
         "v": found.v,
