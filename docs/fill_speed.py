@@ -39,7 +39,7 @@ PAGE = ROOT / "docs" / "speed.md"
 FIRST = (OURS, CROSS_FITTED)
 MISSED = "**missed**"
 # Tables that hold a verdict on a bar.
-JUDGED = ("bars", "draws", "predict", "memory", "growth", "path", "gpu")
+JUDGED = ("bars", "draws", "predict", "memory", "growth", "path", "real", "small", "gpu")
 PICTURES = {
     "picture-fit": ("fit", "Time of every contender over one LogisticRegression fit"),
     "picture-growth": ("growth", "Time against n·d on log axes"),
@@ -64,7 +64,7 @@ def missed_in(name: str, text: str) -> Iterator[str]:
     for line in lines[2:]:
         row = cells(line)
         # What comes before the first number names the row.
-        label = ", ".join(row[:1] if name in ("bars", "draws", "predict", "gpu") else row[:2])
+        label = ", ".join(row[:2] if name in ("memory", "growth", "path") else row[:1])
         for column, value in zip(columns, row, strict=True):
             if MISSED in value:
                 yield f"- {label}: {column} {value.replace(MISSED, '').strip()}\n"

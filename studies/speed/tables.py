@@ -26,7 +26,7 @@ ACCURACY_BAR = 0.1
 PATH_BAR = 20.0
 LARGE = 10**7
 SINGLE, DOUBLE, INDEX = 4, 8, 4
-GPU_FOLDER, REAL_FOLDER = RESULTS / "gpu", RESULTS / "real"
+GPU_FOLDER, REAL_FOLDER = RESULTS / "gpu", RESULTS / "speed" / "real"
 GPU_SECONDS_BARS, GPU_FLOOR_BAR = {(100_000, 8192): 0.1, (100_000, 100_000): 1.0}, 1.5
 # Largest memory in all, and the largest gap of the cosine to double precision on the CPU.
 GPU_MEMORY_BAR, GPU_GAP_BAR = 100.0, 1e-3
@@ -368,6 +368,8 @@ def path_table(folder: Path) -> str:
 def real_table(folder: Path) -> str:
     """CPU seconds on real rows: over one plain fit, over five folds, and tuned over folds."""
     rows = load(folder if (folder / "real.csv").exists() else REAL_FOLDER, "real")
+    if not len(rows):
+        return "Not measured yet.\n"
     found = medians(rows, "process")
     sizes = rows.groupby("case")[["n", "d"]].first()
 
@@ -386,6 +388,26 @@ def real_table(folder: Path) -> str:
         ),
     }
     return listing([case for case in found.index if not case.endswith(" tuned")], columns)
+
+
+def small_table(folder: Path) -> str:
+    """What studies/speed/small.py has left: CPU milliseconds, ratios, and shares of stages."""
+    if not (RESULTS / "speed" / "small.csv").exists():
+        return "Not measured yet.\n"
+    rows = load(RESULTS / "speed", "small")
+    columns: Columns = {
+        "case": lambda row: row.case,
+        "plain, ms": lambda row: f"{row.plain_ms:.1f}",
+        "angular, ms": lambda row: f"{row.angular_ms:.1f}",
+        "to plain": lambda row: mark(row.to_plain, 1.5),
+        "to five folds": lambda row: mark(row.to_five_folds, 0.35),
+        "checks": lambda row: f"{row.checks:.2f}",
+        "fit": lambda row: f"{row.base_fit:.2f}",
+        "factorization": lambda row: f"{row.factorization:.2f}",
+        "leverages": lambda row: f"{row.leverages:.2f}",
+        "link and curve": lambda row: f"{row.link_and_curve:.2f}",
+    }
+    return listing(rows.itertuples(), columns)
 
 
 def gpu_table(folder: Path) -> str:
@@ -435,6 +457,7 @@ TABLES: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "growth": (growth_table, ("growth",)),
     "path": (path_table, ("path",)),
     "real": (real_table, ()),
+    "small": (small_table, ()),
     "gpu": (gpu_table, ()),
 }
 

@@ -281,7 +281,9 @@ def _images_of_block(dtype: Any, intercept: bool, X: Any, inner: Floats) -> Floa
     """Mean over probes of (x̃_iᵀV)², (rows, m)."""
     d, columns = X.shape[1], inner.reshape(len(inner), -1).astype(dtype, copy=False)
     found = np.empty((X.shape[0], inner.shape[1]))
-    for part, x in dense_parts(X, plan.CACHE_ENTRIES, dtype, reuse=True):
+    # As many rows as leave rows and images in the cache.
+    entries = plan.CACHE_ENTRIES * d // max(d, columns.shape[1])
+    for part, x in dense_parts(X, entries, dtype, reuse=True):
         images = x @ columns[:d]
         images = images + columns[d:] if intercept else images
         found[part] = np.mean(images.reshape(len(x), *inner.shape[1:]) ** 2, axis=2)
