@@ -7,7 +7,7 @@ DEMO   := .venv-demo
 # Two test workers with one BLAS thread each beat one worker with two threads.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: flips sbom demo test lint quick study bench docs oldest clean
+.PHONY: demo test lint quick study bench coverage docs oldest flips sbom clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -60,7 +60,12 @@ study: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m studies benchmark speed --fresh
 
+# Lines and branches of the library that the tests run.
+coverage: $(VENV)/.installed
+	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-report=html:build/coverage
+
 docs: $(VENV)/.installed
+	rm -rf docs/api/generated  # pages of names that are gone
 	$(BIN)/python -m sphinx -W -b html docs build/site
 
 # The core, on the oldest versions that pyproject.toml allows.

@@ -26,8 +26,10 @@ PAGES: dict[str, tuple[str, ...]] = {
     "real_labels.md": ("real",),
     "research.md": ("curves",),
     "intervals.md": ("intervals",),
+    "angle.md": ("coverage",),
     "guide/groups.md": ("groups",),
     "planner.md": ("planner",),
+    "pool.md": ("pool",),
     "guide/prevalence.md": ("prevalence",),
 }
 OVERALL = "tables-overall.md"

@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
@@ -31,11 +28,10 @@ from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import read_fits
 from studies import RESULTS
-from studies.engine.store import as_csv, read_csv
+from studies.engine.resumed import Row, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "groups"
-Row = dict[str, str]
 
 # -- scores against refits -----------------------------------------------------------------------
 
@@ -198,41 +194,16 @@ def repeated_table(rows: list[Row]) -> str:
 # -- command -------------------------------------------------------------------------------------
 
 
-def run(
-    path: Path,
-    columns: Sequence[str],
-    designs: list[tuple[object, ...]],
-    trial: Callable[..., list[list[object]]],
-    fresh: bool,
-) -> list[Row]:
-    """Rows of all designs; those that were done before are kept."""
-    rows = [] if fresh else read_csv(path)
-    keys = columns[: len(designs[0])]
-    done = {tuple(row[key] for key in keys) for row in rows}
-    for design in designs:
-        key = tuple(map(str, design))
-        if key in done:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = trial(*design)
-        for values in found:
-            shown = [f"{v:.5g}" if isinstance(v, float) else str(v) for v in values]
-            rows.append(dict(zip(columns, [*key, *shown], strict=True)))
-        write_text(path, as_csv(rows))
-    return rows
-
-
 def main() -> None:
     """Run what is missing and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
     fresh = parser.parse_args().fresh
-    refits = run(
+    refits = resumed(
         FOLDER / "refits.csv", REFITS, refit_designs(), lambda *design: [refit(*design)], fresh
     )
     write_text(FOLDER / "groups-refits.md", refit_table(refits) + "\n")
-    measured = run(FOLDER / "repeated.csv", REPEATED, repeated_designs(), repeated, fresh)
+    measured = resumed(FOLDER / "repeated.csv", REPEATED, repeated_designs(), repeated, fresh)
     write_text(FOLDER / "groups-repeated.md", repeated_table(measured))
     print(refit_table(refits), repeated_table(measured), sep="\n\n")
 

@@ -24,8 +24,8 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from angcal.metrics import multiclass_log_loss
 from studies import RESULTS
+from studies.engine.resumed import Row, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error, with_minus
-from studies.groups import Row, run
 
 FOLDER = RESULTS / "prevalence"
 SCALE, TARGET_ROWS, TARGETS, DRAWS = 2.0, 2000, 10, 12
@@ -182,7 +182,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
     options = parser.parse_args()
-    measured = run(FOLDER / "shifts.csv", COLUMNS, designs(), trial, options.fresh)
+    measured = resumed(FOLDER / "shifts.csv", COLUMNS, designs(), trial, options.fresh)
     for name, table in (("losses", loss_table), ("shares", share_table)):
         write_text(FOLDER / f"prevalence-{name}.md", table(measured) + "\n")
         print(table(measured), end="\n\n")

@@ -37,7 +37,14 @@ def prepared():
     data = simulate(120, 30, link=Logit(3.0, 1.0), random_state=0)
     X_test, y_test = data.sample(200, random_state=4)
     fitted = LogisticRegression(tol=1e-8, max_iter=1000).fit(data.X, data.y)
+    words = np.array(["genes", "cells", "stars", "orbits", "proteins", "planets"])
+    topics = np.where(data.y > 0, "biology", "astronomy")
+    said = np.where(np.add.outer(data.y, [1, 1, 0, 0, 1, 0]) != 1, words, "the")
+    texts = [f"{' '.join(line)} of note {i}" for i, line in enumerate(said)]
     return {
+        "texts": texts[:80],
+        "topics": topics[:80],
+        "unlabeled_texts": texts[80:],
         "X": data.X,
         "y": data.y,
         "X_new": data.sample(10, random_state=1)[0],

@@ -173,7 +173,7 @@ def test_demo_passes_its_options_on(monkeypatch):
     monkeypatch.setattr("angcal.cli.demo.demonstrate", lambda *options: called.append(options))
     assert main(["demo"]) == 0
     assert main(["demo", "--splits", "3", "--out", "x.png", "--seed", "1"]) == 0
-    assert called == [(Path("demo_output/reliability.png"), 10, 0), (Path("x.png"), 3, 1)]
+    assert called == [(Path("demo_output/reliability.png"), 5, 0), (Path("x.png"), 3, 1)]
 
 
 @pytest.mark.parametrize("arguments", [["--splits", "1"], ["--splits", "x"], ["--seed", "-1"]])

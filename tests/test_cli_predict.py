@@ -312,6 +312,40 @@ def test_intervals(model, rows, tmp_path, capsys):
     assert np.all(half["high_yes"] <= told["high_yes"])
 
 
+def test_plain_probabilities_and_score(model, rows, tmp_path):
+    out = tmp_path / "p.csv"
+    assert run("predict", model, rows, "--plain", "--score", "--out", out) == 0
+    told, pipe = pd.read_csv(out), load(model)
+    X = pipe[:-1].transform(new_frame())
+    score = np.asarray(X @ pipe[-1].coef_[0]) + pipe[-1].intercept_[0]
+    np.testing.assert_allclose(told["score"], score, atol=1e-12)
+    np.testing.assert_allclose(told["plain_yes"], 1 / (1 + np.exp(-score)), atol=1e-12)
+    np.testing.assert_allclose(told["plain_yes"] + told["plain_no"], 1.0)
+    assert np.all(np.diff(told.sort_values("score")["p_yes"]) >= 0), "the curve rises"
+
+
+def test_scores_of_three_classes_are_those_that_the_softmax_takes(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(90, 4)), columns=list("abcd"))
+    frame["kind"] = np.array(["x", "y", "z"])[frame.to_numpy()[:, :3].argmax(axis=1)]
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    assert run("fit", tmp_path / "d.csv", "--target", "kind", "--out", tmp_path / "m.skops") == 0
+    arguments = ("--plain", "--score", "--out", tmp_path / "p.csv")
+    assert run("predict", tmp_path / "m.skops", tmp_path / "d.csv", *arguments) == 0
+    told = pd.read_csv(tmp_path / "p.csv")
+    scores = np.exp(told[["score_x", "score_y", "score_z"]].to_numpy())
+    plain = told[["plain_x", "plain_y", "plain_z"]].to_numpy()
+    np.testing.assert_allclose(plain, scores / scores.sum(axis=1, keepdims=True))
+
+
+def test_plain_of_another_model_is_refused(tmp_path, capsys):
+    clf = AngularCalibratedClassifier().fit(DATA.X, DATA.y)
+    save(clf, tmp_path / "m.skops")
+    np.savez(tmp_path / "new.npz", X=NEW)
+    assert run("predict", tmp_path / "m.skops", tmp_path / "new.npz", "--plain") == 1
+    assert "--plain and --score are about the logistic" in capsys.readouterr().err
+
+
 def test_intervals_of_three_classes(tmp_path):
     rng = np.random.default_rng(0)
     codes = np.arange(90) % 3

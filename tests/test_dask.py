@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -35,6 +36,7 @@ THREE = np.digitize(X[:, 0] + np.random.default_rng(0).normal(size=1500), [0.0, 
 WEIGHTS = np.random.default_rng(0).uniform(0.5, 2.0, 1500)
 POOL = simulate(900, 30, link=Logit(3.0), random_state=2).X + 0.4
 TIGHT = LogisticRegression(C=0.5, tol=1e-10, solver="newton-cholesky")
+MEMORY = 700_000_000  # of a worker; its libraries take some 250 MB
 
 
 def fitted(rows=BLOCKS, **options):
@@ -225,7 +227,11 @@ def test_blocks_that_do_not_fit_are_refused_with_a_size_that_does():
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        n_workers=2,
+        threads_per_worker=1,
+        memory_limit=MEMORY,
+        dashboard_address=":0",
+        silence_logs=50,
     ) as running:
         yield running
 
@@ -282,48 +288,70 @@ def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
 
     def lose_blocks(point):
         points.append(point)
-        if len(points) == 2:
+        if len(points) in (1, 2, 3):
             os.kill(worker_pids(client)[0], signal.SIGKILL)
 
-    # Blocks that a worker held in memory are made anew; the current client is found.
+    # Three in a row. Blocks that a worker held in memory are made anew; the current client is
+    # found.
     assert_same_bits(fitted(persist=True, callback=lose_blocks), threaded)
 
 
-def test_a_block_that_always_kills_is_an_error(cluster, client):
-    def kill(rows):
-        return os.kill(os.getpid(), signal.SIGKILL)
+def test_a_worker_that_runs_out_of_memory_is_an_error(cluster, client):
+    def devour(rows):
+        held = np.ones(MEMORY // 8)
+        time.sleep(30)  # until the nanny looks
+        return rows + held[0]
 
     cluster.scheduler.allowed_failures = 0
     try:
         # Under a name of its own: the scheduler remembers which tasks died with a worker.
-        own = da.from_array(X, chunks=(220, 30), name=False)
-        dying = own.map_blocks(kill, meta=np.empty((0, 0)))
-        with pytest.raises(ClusterError, match=r"lack of memory.*220 rows \(0 MB\)"):
+        own = da.from_array(X, chunks=(750, 30), name=False)
+        dying = own.map_blocks(devour, meta=np.empty((0, 0)))
+        started = time.monotonic()
+        with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
             fitted(dying, client=client, persist=False)
+        assert time.monotonic() - started < 60
     finally:
         cluster.scheduler.allowed_failures = 3
 
 
-def test_one_worker_will_do_and_without_any_there_is_an_error(monkeypatch, threaded):
-    monkeypatch.setattr(engines, "WITHOUT_WORKERS", 3.0)
-    with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
-        distributed.Client(empty, set_as_default=False) as client,
-    ):
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny"]
-        command += ["--nthreads", "1", "--no-dashboard", empty.scheduler_address]
-        worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            client.wait_for_workers(1, timeout=60)
-            one = fitted(client=client)
-            started = time.monotonic()
-            with pytest.raises(ClusterError, match="no worker for 3 s") as caught:
-                fitted(client=client, callback=lambda point: worker.kill())
-            assert time.monotonic() - started < 60
-        finally:
-            worker.kill()
-            worker.wait()
-    assert_same_bits(one, threaded)
+@pytest.fixture
+def processes():
+    """Starts scheduler and workers as users do, in processes of their own, without a nanny."""
+    started = []
+
+    def start(*arguments):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{arguments[0]}", *arguments[1:]]
+        started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=-3))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_one_worker_will_do_and_without_any_or_a_scheduler_there_is_an_error(
+    processes, monkeypatch, threaded, tmp_path
+):
+    place, started = str(tmp_path / "scheduler.json"), time.monotonic()
+    where = ("--no-dashboard", "--scheduler-file", place)
+    scheduler = processes("scheduler", "--port", "0", *where)
+    worker = processes("worker", "--no-nanny", "--nthreads", "1", *where)
+    while not os.path.exists(place) and time.monotonic() - started < 60:
+        time.sleep(0.1)
+    with distributed.Client(scheduler_file=place, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        assert_same_bits(fitted(client=client), threaded)
+        monkeypatch.setattr(engines, "WITHOUT_WORKERS", 2.0)
+        started = time.monotonic()
+        with pytest.raises(ClusterError, match="no worker for 2 s") as caught:
+            fitted(client=client, callback=lambda point: worker.kill())
+        monkeypatch.setattr(engines, "WITHOUT_WORKERS", 60.0)
+        threading.Timer(1.0, scheduler.kill).start()
+        with pytest.raises(ClusterError, match="connection to the scheduler is lost"):
+            fitted(client=client)
+        assert time.monotonic() - started < 60
     assert caught.value.point.shape == (31, 1)
     again = dask_angcal.AngularCalibratedClassifier(TIGHT).fit(BLOCKS, Y, resume=caught.value.point)
     assert_allclose(again.coef_, threaded.coef_, atol=1e-8)

@@ -75,7 +75,7 @@ def test_curves_share_axes_and_differ_in_colour_marker_and_dash(ax):
     assert len({line.get_linestyle() for line in lines}) == 3
     assert len(ax.lines) == 4, "one diagonal for three curves"
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["calibrated", "m0", "m1", "m2"]
+    assert labels == ["perfect", "m0", "m1", "m2"]
     shades = {tuple(display.band_.get_facecolor()[0][:3]) for display in displays}
     assert len(shades) == 3
 
@@ -93,7 +93,7 @@ def test_options(ax):
     assert display.histogram_ax_ is None
     assert display.line_.get_color() == "red"
     assert display.line_.get_marker() == "x"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["calibrated"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["perfect"]
 
 
 def test_histogram_lies_below_and_is_shared(ax):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,23 +19,15 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import angcal
-from angcal import AngularCalibratedClassifier, Logit, MEstimator, Ridge
+import angcal.displays
+from angcal import AngularCalibratedClassifier, MEstimator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import ROOT, executed, look_up, pages, prepared, python_blocks
 
 DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = pages()
-GALLERY = sorted((DOCS / "gallery").glob("[0-9]*.md"))
-COURSE = (
-    "overconfidence_seen",
-    "one_line_fix",
-    "embeddings_with_few_labels",
-    "genes",
-    "pools_and_covariance",
-    "choosing_the_penalty",
-    "when_not_to_trust_it",
-)
 names = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -52,34 +46,11 @@ def test_every_block_runs_and_prints_what_the_page_says(page):
         assert printed == (match["output"] or "")
 
 
-def test_the_gallery_is_a_numbered_course():
-    assert [page.stem for page in GALLERY] == [
-        f"{number}_{name}" for number, name in enumerate(COURSE, start=1)
-    ]
-    for page in GALLERY:
-        assert re.search(r"^```text\n.+?^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-        assert page.read_text().startswith(f"# {page.stem[0]} ")
-
-
 def test_the_readmes_classifier_predicts():
     namespace, _ = run(ROOT / "README.md")
     p = namespace["clf"].predict_proba(namespace["X_new"])
     assert p.shape == (10, 2)
     assert np.ptp(p[:, 1]) > 0.1
-
-
-def test_the_readmes_unfitted_calls_can_be_fitted():
-    """Calls that are only constructed on the page work with the data that they are meant for."""
-    data = prepared()
-    page = (ROOT / "README.md").read_text()
-    assert 'angle="observable", covariance=Sigma' in page
-    paper = AngularCalibratedClassifier(
-        data["model"], link=Logit(scale=3, offset=1), angle="observable", covariance=data["Sigma"]
-    ).fit(data["X"], data["y"])
-    assert paper.angle_.method == "observable"
-    assert 'MEstimator("huberised_hinge", Ridge(1e-3))' in page
-    own = AngularCalibratedClassifier(MEstimator("huberised_hinge", Ridge(1e-3)))
-    assert not own.fit(data["X"], data["y"]).angle_.is_fallback
 
 
 def test_the_guides_own_loss_penalty_and_link_fit():
@@ -218,23 +189,6 @@ def test_every_expression_on_the_page_of_symbols_works():
 
 # -- the site ----------------------------------------------------------------------------------
 
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    for package in ("sphinx", "myst_parser", "furo"):
-        pytest.importorskip(package)
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    command += ["-d", str(folder / "doctrees"), str(DOCS), str(folder / "html")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder / "html"
-
-
-def test_the_site_builds_without_a_warning(site):
-    assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
-
-
 MODULES = {
     name: f"angcal.{name}"
     for name in (
@@ -244,23 +198,57 @@ MODULES = {
 } | {"angcal": "angcal", "datasets": "studies.datasets"}
 
 
-# One test for all modules: each worker that runs a test of the site has to build it.
-def test_the_reference_has_every_public_name(site):
-    for module, path in MODULES.items():
-        owner = import_module(path)
-        html = (site / "api" / f"{module}.html").read_text()
-        for name in getattr(owner, "__all__", ("load", "save", "about", "PersistenceError")):
-            found = getattr(owner, name)
-            if callable(found) and getattr(found, "__doc__", None):
-                assert f'id="{owner.__name__}.{name}"' in html, f"{module}: {name}"
+def build_site(folder):
+    """The site from a copy of its sources, beside which Sphinx writes what it makes of them.
+
+    The course is not run here; tests/test_examples.py runs it.
+    """
+    source = folder / "root" / "docs"
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("course", "generated", "build"))
+    for path in ROOT.iterdir():
+        if path.name not in ("docs", "build", ".git"):
+            (source.parent / path.name).symlink_to(path)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    command += ["-D", "plot_gallery=0", "-d", str(folder / "doctrees")]
+    command += [str(source), str(folder / "html")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
 
 
-def test_pages_load_nothing_from_the_network(site):
+# One test for the whole site: each worker that runs a test of it has to build it.
+def test_the_site_builds_without_a_warning_with_every_name_and_no_network(tmp_path):
+    for package in ("sphinx", "sphinx_gallery", "myst_parser", "furo"):
+        pytest.importorskip(package)
+    site = build_site(tmp_path)
+    assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
+    assert_reference_has_every_public_name(site)
+    assert_displays_are_drawn_where_they_are_named(site)
     for page in site.rglob("*.html"):
         loaded = re.findall(
             r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page.read_text()
         )
         assert not loaded, page.name
+
+
+def assert_reference_has_every_public_name(site):
+    for module, path in MODULES.items():
+        owner = import_module(path)
+        group = (site / "api" / f"{module}.html").read_text()
+        for name in owner.__all__:
+            found = getattr(owner, name)
+            # Constants are listed where their docstrings are; a Literal is callable too.
+            if isinstance(found, type) or inspect.isfunction(found):
+                page = f"generated/{owner.__name__}.{name}.html"
+                assert f'href="{page}' in group, f"{module}: {name}"
+                html = (site / "api" / page).read_text()
+                assert f'id="{owner.__name__}.{name}"' in html, f"{module}: {name}"
+
+
+def assert_displays_are_drawn_where_they_are_named(site):
+    for name in set(angcal.displays.__all__) - {"STYLES"}:
+        html = (site / "api" / "generated" / f"angcal.displays.{name}.html").read_text()
+        assert re.search(rf'<img alt="{name}"[^>]*display_pictures_{name}\.png', html), name
 
 
 # -- tables that a command fills ---------------------------------------------------------------
@@ -282,3 +270,17 @@ def test_our_snippets_of_the_comparison_run(snippet, monkeypatch):
     monkeypatch.delitem(sys.modules, "task", raising=False)
     names = runpy.run_path(str(folder / f"{snippet}.py"))
     assert names["p"].shape == (1697,)
+
+
+def test_the_readme_is_what_its_command_gives(monkeypatch):
+    fill_readme = import_module("fill_readme")
+    blocks = {found[2]: found[3] for found in fill_readme.BLOCK.finditer(README)}
+    assert blocks["results"] == fill_readme.results()
+    assert blocks["results"].count("\n") == len(fill_readme.TOOLS) + 2
+    first = fill_readme.demo.TASKS[:1]
+    outcomes = fill_readme.demo.run(fill_readme.SPLITS, fill_readme.SEED, first)
+    assert blocks["demo"].splitlines()[0] == fill_readme.demo_words(outcomes).strip()
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) < 130

@@ -30,6 +30,7 @@ from angcal import (
 from angcal.losses import Multinomial
 from angcal.rows import as_rows
 from angcal.simulation import simulate
+from angcal.solvers.far_matrix import MatrixNewton
 from angcal.solvers.far_newton import FarNewton
 from angcal.solvers.newton_cg import NewtonCG
 
@@ -204,11 +205,38 @@ def test_every_way_of_newton_ends_at_the_optimum(K, matrices, intercept, monkeyp
 
 def test_a_fit_goes_on_from_where_it_stopped():
     rows, seen = as_rows(BLOCKS, True), []
-    arguments = (Y.astype(float), WEIGHTS, np.array([2.0]))
-    whole = FarNewton(rows, *arguments, watch=lambda V: seen.append(V.copy())).solve()
-    again = FarNewton(as_rows(BLOCKS, True), *arguments).solve(start=seen[-2])
+    arguments = (Y.astype(float), WEIGHTS, 2.0)
+    whole = MatrixNewton(rows, *arguments, watch=lambda V: seen.append(V.copy())).solve(1e-4)
+    again = MatrixNewton(as_rows(BLOCKS, True), *arguments).solve(1e-4, start=seen[-2])
     assert again.newton_steps == 1
     assert_allclose(again.coef, whole.coef, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "single"),
+    [
+        (lambda rows: rows, True),
+        (lambda rows: np.float32(rows), True),
+        (lambda rows: 30 * np.hstack([rows, rows[:, :1] + 1e-3 * rows[:, 1:2]]), False),
+        (lambda rows: 1e25 * rows, False),
+        (lambda rows: np.hstack([1e-25 * rows[:, :1], rows]), False),
+    ],
+    ids=["plain", "float32", "collinear", "huge", "tiny"],
+)
+def test_single_precision_is_used_where_it_will_do(change, single, monkeypatch):
+    monkeypatch.setattr(plan, "SMALLEST_SINGLE_SIDE", 1)
+    rows = change(X - X.mean(axis=0))
+    solver = MatrixNewton(as_rows([rows[:250], rows[250:]], True), Y.astype(float), WEIGHTS, 2.0)
+    solver.solve(1e-10)
+    assert solver.single is single
+    assert solver.left < 1e-9
+    monkeypatch.setattr(plan, "SMALLEST_SINGLE_SIDE", 10_000)
+    model = LogisticRegression(C=0.5)
+    blocks = [rows[:250], rows[250:]]
+    expected = AngularCalibratedClassifier(model).fit(blocks, Y)
+    monkeypatch.setattr(plan, "SMALLEST_SINGLE_SIDE", 1)
+    found = AngularCalibratedClassifier(model).fit(blocks, Y)
+    assert_allclose(found.predict_proba(rows), expected.predict_proba(rows), atol=1e-6)
 
 
 CHILD = """

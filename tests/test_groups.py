@@ -18,7 +18,7 @@ from angcal import (
     ScoreCalibratedClassifier,
 )
 from angcal.estimators.training import copies
-from angcal.leverages.groups import Groups, groups_of, leave_groups_out
+from angcal.leverages.groups import Blocks, Groups, groups_of, leave_groups_out
 from angcal.notices import RepeatedRowsWarning
 from angcal.observables import count_shifts, group_count_shifts, observe
 from angcal.sklearn_problems import read_fits
@@ -99,19 +99,42 @@ def test_groups_of_one_row_are_leaving_one_out():
         )
 
 
+class _Given(Blocks):
+    """Lines that are at hand; ``columns`` decides on which side a group is left out."""
+
+    def __init__(self, W, columns=None):
+        self.W, self._columns = W, W.shape[1] if columns is None else columns
+
+    @property
+    def columns(self):
+        return self._columns
+
+    def lines(self, rows):
+        return self.W[rows]
+
+
 def test_moves_are_a_block_solve():
     """A(I − DA)⁻¹ψ and its part without the intercept, for groups of several sizes."""
     rng = np.random.default_rng(1)
     W, D, psi = rng.normal(size=(12, 4)) * 0.4, rng.uniform(0, 0.3, 12), rng.normal(size=12)
     D[3] = 0.0
     codes = np.array([0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 1, 0])
-    found = leave_groups_out(lambda rows: W[rows], 4, Groups(codes), D, psi, 0.05)
+    found, h = leave_groups_out(_Given(W), Groups(codes), D, psi, 0.05)
     for group in range(4):
         S = codes == group
         A = W[S] @ W[S].T
         x = np.linalg.solve(np.eye(S.sum()) - D[S][:, None] * A, psi[S])
         np.testing.assert_allclose(found.all[S], A @ x, rtol=1e-10)
         np.testing.assert_allclose(found.slopes[S], A @ x - 0.05 * x.sum(), rtol=1e-10)
+        np.testing.assert_allclose(h[S], np.diag(A), rtol=1e-12)
+    for columns in (0, 12):  # all groups on the side of the columns, and none
+        again, _ = leave_groups_out(_Given(W, columns), Groups(codes), D, psi, 0.05)
+        np.testing.assert_allclose(again.all, found.all, rtol=1e-10)
+    # Several scores that share the Hessian.
+    both, _ = leave_groups_out(
+        _Given(W), Groups(codes), D, np.column_stack([psi, -2.0 * psi]), np.array([0.05, 0.1])
+    )
+    np.testing.assert_allclose(both.all, np.outer(found.all, [1.0, -2.0]), rtol=1e-10)
 
 
 def test_counts_of_a_group_are_given_back_for_all_its_classes():

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 import angcal
 
@@ -101,7 +102,6 @@ def test_extras_named_in_messages_exist():
 
 
 def test_the_citation_is_complete():
-    yaml = pytest.importorskip("yaml")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["cff-version"] == "1.2.0"
     assert {"message", "title", "authors"} <= set(citation)  # what the schema requires
@@ -127,15 +127,38 @@ def test_make_commands_that_pages_name_exist(page):
 
 
 def test_the_hooks_are_the_checks_of_make_lint():
-    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = {hook["id"] for repo in config["repos"] for hook in repo["hooks"]}
     recipe = re.search(
         r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE
     ).group(1)
     for tool in ("ruff check", "ruff format --check", "mypy", "lint-imports"):
         assert tool in recipe
-        assert f"entry: {tool}" in hooks
+    assert {"ruff-check", "ruff-format", "mypy", "imports"} <= hooks
 
 
-@pytest.mark.parametrize("name", ["LICENSE", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"])
+def workflows():
+    return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", workflows(), ids=lambda path: path.name)
+def test_workflows_call_recipes_that_exist(path):
+    jobs = yaml.safe_load(path.read_text())["jobs"]
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert runs
+    assert {run.split()[1] for run in runs if run.startswith("make ")} <= make_recipes()
+
+
+def test_every_supported_python_is_declared_and_tested():
+    named = [c.rsplit(" ", 1)[1] for c in PYPROJECT["project"]["classifiers"] if " :: 3." in c]
+    tests = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["test"]
+    assert named == tests["strategy"]["matrix"]["python"] == PYPROJECT["tool"]["tox"]["env_list"]
+    assert PYPROJECT["project"]["requires-python"] == f">={named[0]}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LICENSE", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md", "SUPPORT.md"],
+)
 def test_the_files_of_a_project_exist(name):
     assert len((ROOT / name).read_text()) > 200

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 import warnings
 from dataclasses import replace
@@ -28,26 +31,33 @@ from angcal.report.comparison import (
     penalties_in_folds,
 )
 from angcal.report.figures import diagnose
+from angcal.report.findings import Origin
+from angcal.report.narrative import in_plain_words
 from angcal.report.next_steps import next_steps
-from angcal.report.page import class_rows, environment, facts
-from angcal.report.pictures import THEME
+from angcal.report.page import class_rows, environment
+from angcal.report.performance import share
+from angcal.report.svg import THEME
 from angcal.report.verdict import headline
 from angcal.tables.errors import clean
 
-VOID = {"meta", "link", "br", "hr"}
+VOID = {"meta", "link", "br", "hr", "input"}
 HOSTILE = "<script>alert(1)</script>"
 STYLE = Path(report.__file__).with_name("report.css").read_text(encoding="utf-8")
 SECTIONS = [
     "Verdict",
     "What to do next",
-    "Reliability",
+    "Discrimination",
+    "Calibration",
+    "Decisions",
+    "More labels",
     "The classes",
-    "The angle",
-    "From score to probability",
-    "The penalty",
+    "Row by row",
+    "Weights that matter",
+    "The data",
     "Comparison",
-    "Diagnostics",
-    "Columns",
+    "For statisticians",
+    "Checklist",
+    "Words",
     "How to cite",
 ]
 NASTY = '"><img src=x onerror=alert(2)>&amp;$x$'
@@ -78,7 +88,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == name
 
     def handle_data(self, data):
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.words.append(data)
         if self.open and self.open[-1] in ("h1", "h2", "h3"):
             self.headings.append((int(self.open[-1][1]), data))
@@ -127,9 +137,12 @@ def test_verdict_comes_first(found, parsed):
     assert parsed.headings[0] == (1, "Calibration report")
     assert parsed.headings[1] == (2, "Verdict")
     text = "".join(parsed.words)
-    places = [text.index(sentence) for sentence in verdict(found)]
+    first = [verdict(found)[0], *verdict(found)[1:2], *in_plain_words(found)]
+    places = [text.index(sentence) for sentence in first]
     assert places == sorted(places)
-    assert places[-1] < text.index("Reliability")
+    assert places[-1] < text.index("What to do next")
+    for sentence in verdict(found):
+        assert sentence in text[text.index("In the words of angcal fit") :]
 
 
 def test_sections_are_all_there(parsed):
@@ -145,7 +158,7 @@ def test_headings_are_ordered_and_the_language_is_told(parsed):
 
 def test_every_figure_is_described(parsed, html):
     pictures = parsed.named("svg")
-    assert len(pictures) == 10
+    assert len(pictures) == 15
     assert len(parsed.named("figcaption")) == len(pictures)
     for picture in pictures:
         assert picture["role"] == "img"
@@ -166,7 +179,7 @@ def test_page_asks_nothing_of_the_network(parsed, html):
     assert "http:" not in html
     assert "https:" not in html
     assert "@import" not in html
-    assert not parsed.named("script")
+    assert parsed.named("script") == [{}]
     assert not parsed.named("img")
     for _, attributes in parsed.elements:
         for name, value in attributes.items():
@@ -175,10 +188,13 @@ def test_page_asks_nothing_of_the_network(parsed, html):
                 assert value.startswith(("#", "data:"))
     policy = next(a for a in parsed.named("meta") if a.get("http-equiv"))
     assert policy["content"].startswith("default-src 'none'")
+    script = re.search(r"<script>(.*?)</script>", html, flags=re.S).group(1)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy["content"], "and no other script runs"
 
 
 def test_tables_have_captions_and_scopes(parsed):
-    assert len(parsed.named("table")) == len(parsed.named("caption")) == 3
+    assert len(parsed.named("table")) == len(parsed.named("caption")) == 11
     assert {cell["scope"] for cell in parsed.named("th")} == {"col", "row"}
 
 
@@ -219,12 +235,10 @@ def test_only_a_determined_angle_has_a_tile(found, parsed):
     text = "".join(parsed.words)
     assert "is not determined by labels alone; an unlabelled pool would" in text
     assert "from the true ones (" not in text
-    assert "Angle" not in [name for name, _ in facts(found)]
     by_pool = replace(
         found.verdict.angle, degrees=30.0, degrees_interval=(20.0, 40.0), method="observable"
     )
     changed = replace(found, verdict=replace(found.verdict, angle=by_pool))
-    assert ("Angle", "30°") in facts(changed)
     assert "The fitted weights are 30° from the true ones (95% interval 20° to 40°" in page(changed)
 
 
@@ -233,6 +247,101 @@ def test_paper_is_cited(parsed):
     assert "NeurIPS 2025" in text
     assert "Li and P. Sur" in text
     assert "The angcal developers" in text
+
+
+# -- what a clinician looks for ----------------------------------------------------------------
+
+
+def test_the_page_of_a_clinician_has_no_symbols(html):
+    first, last = html.split('<section aria-labelledby="statisticians">')
+    text = "".join(outline(first + last.split("</section>", last.count("<section>") + 1)[-1]).words)
+    for word in ("Σ", "Cov(", "unevenness", " F ", "cosine"):
+        assert word not in text, word
+
+
+def test_every_underlined_word_is_explained(parsed):
+    links = [a for a in parsed.named("a") if a.get("class") == "term"]
+    assert len(links) > 10
+    for link in links:
+        assert link["href"].removeprefix("#") in parsed.ids
+        assert len(link["title"]) > 30
+
+
+def test_operating_points_are_counts_of_the_rows(found, parsed):
+    (one,) = found.performance.classes
+    p, positive = found.figures.calibrated[:, 1], found.codes == 1
+    for threshold in (0.2, 0.5, 0.8):
+        tp, fp, fn, tn = one.at(threshold).counts
+        assert (tp, fn) == (np.sum(p[positive] >= threshold), np.sum(p[positive] < threshold))
+        assert (fp, tn) == (np.sum(p[~positive] >= threshold), np.sum(p[~positive] < threshold))
+        assert one.at(threshold).sensitivity.value == pytest.approx(tp / (tp + fn))
+    panel = next(a for _, a in parsed.elements if a.get("id") == "acting")
+    (points,) = json.loads(panel["data-classes"])
+    assert [point[1] for point in points] == [f"{t}%" for t in range(1, 100)]
+    assert points[49][2:6] == [str(count) for count in one.at(0.5).counts]
+
+
+def test_the_class_that_is_asked_about_may_be_the_first(found):
+    features, y = table(120, 40)
+    names = [f"P{i}" for i in range(120)]
+    origin = Origin("rows.csv", "2026-11-18", positive="no", threshold=0.125, row_names=names)
+    asked = examine(features, y, repeats=1, target="outcome", origin=origin)
+    (one,), (other,) = asked.performance.classes, found.performance.classes
+    assert one.name == "no"
+    assert one.auc.value == pytest.approx(other.auc.value)
+    assert one.lines["calibrated"].slope == pytest.approx(other.lines["calibrated"].slope)
+    text = "".join(outline(page(asked)).words)
+    assert "Probability of no" in text
+    assert "rows.csv, 2026-11-18" in text
+    assert "12.5%" in text
+    rows = asked.rows
+    assert rows.names[0] == f"P{int(np.argmax(asked.figures.calibrated[:, 0]))}"
+    assert np.all((rows.low <= rows.p) & (rows.p <= rows.high))
+    assert np.all(np.diff(rows.p) <= 0)
+
+
+def test_weights_and_their_stability(found):
+    largest, coef = found.weights[0], found.model.coef_[0]
+    assert largest.column == f"x{int(np.argmax(np.abs(coef)))}"
+    assert abs(largest.relative) == pytest.approx(100.0)
+    assert largest.toward == ("yes" if largest.relative > 0 else "no")
+    for one in found.weights:
+        assert one.fits == 5
+        assert one.same_sign <= 5
+        assert one.low <= one.high
+    signs = [np.sign(fold.values[0, int(largest.column[1:])]) for fold in found.comparison.weights]
+    assert largest.same_sign == sum(sign == np.sign(largest.relative) for sign in signs)
+
+
+def test_columns_and_gaps_are_told():
+    features, y = table(100, 4)
+    features["stage"] = np.resize(["I", "II", "III", None], 100)
+    features["same"] = 1
+    features.loc[:8, "x2"] = np.nan
+    told = examine(features, y, repeats=1)
+    notes = {one.name: one for one in told.columns.columns}
+    assert notes["x2"].missing == 9
+    assert f"{features['x2'].median():.4g}".replace("-", "−") in notes["x2"].treatment
+    assert notes["stage"].treatment == "one column for each of 4 levels, missing is a level"
+    assert notes["same"].kind == "left out"
+    assert told.columns.missing == 9 + 25
+    assert told.columns.plain == 3
+    assert "stage = II" in {str(name) for fold in told.comparison.weights for name in fold.names}
+
+
+def test_groups_are_the_units_of_the_report():
+    features, y = table(30, 4, seed=2)
+    copies = pd.concat([features] * 4, ignore_index=True)
+    rng = np.random.default_rng(0)
+    copies += 0.01 * rng.normal(size=copies.shape)
+    groups = np.tile(np.arange(30), 4)
+    told = examine(copies, np.tile(y, 4), repeats=1, groups=groups)
+    alone = share(np.tile(y == "yes", 4).astype(float))
+    by_groups = share(np.tile(y == "yes", 4).astype(float), groups)
+    assert by_groups.high - by_groups.low > 1.8 * (alone.high - alone.low)
+    text = "".join(outline(page(told)).words)
+    assert "each of the 30 groups of rows is judged by a model that has seen none of it" in text
+    assert "a forecast counts every row as a new one" in text
 
 
 # -- names from the data -----------------------------------------------------------------------
@@ -245,7 +354,7 @@ def test_names_show_as_text_and_are_no_markup():
     y[:12] = np.where(y[:12] == NASTY, HOSTILE, NASTY)
     html = make_report(features, y, repeats=1, title=HOSTILE, target=f"</title>{HOSTILE}")
     page = outline(html)
-    assert not page.named("script")
+    assert page.named("script") == [{}]
     assert not page.named("img")
     text = "".join(page.words)
     assert text.count(HOSTILE) >= 5
@@ -277,7 +386,7 @@ def test_classes_in_figures_show_as_text(three):
 def test_several_classes_have_the_sections_of_two(three):
     parsed = outline(page(three))
     assert [text for level, text in parsed.headings if level == 2] == SECTIONS
-    assert len(parsed.named("svg")) == 9
+    assert len(parsed.named("svg")) == 17
     assert len(parsed.ids) == len(set(parsed.ids))
     text = "".join(parsed.words)
     assert "Where the model gives its likeliest class 70%" in text
@@ -409,7 +518,7 @@ def test_settings_of_matplotlib_stay(found):
     ("seed", "words", "headline", "leaning"),
     [
         (1, "is overconfident", "pays here", "overconfident"),
-        (3, "cannot tell whether", "about as good here", "about right"),
+        (3, "cannot tell whether", "but raises the calibration error", "about right"),
     ],
 )
 def test_confidence_is_told(seed, words, headline, leaning):
@@ -461,11 +570,11 @@ def test_next_steps_follow_the_verdict(found):
         return next_steps(replace(found, verdict=replace(judged, **changes)))
 
     assert steps(0.1)[0].startswith("Use the calibrated probabilities: angcal fit")
-    assert steps(0.0)[0].startswith("Use either")
+    assert steps(0.0, ece_gain_error=1.0)[0].startswith("Use either")
+    assert steps(0.0, ece_gain_error=0.0)[0].startswith("Use the plain probabilities, Logistic")
     assert steps(-0.1)[0].startswith("Use the plain probabilities here: LogisticRegression(C=")
     better = replace(found.verdict.plain_at_its_best, C=0.25, log_loss=0.0)
     assert "LogisticRegression(C=0.25) as it is" in steps(0.1, plain_at_its_best=better)[0]
-    assert any("pass them with --pool" in step for step in steps(0.1))
     assert "Look for columns that say more about outcome" in steps(0.1, angle=None)[0]
 
 
@@ -536,6 +645,7 @@ def test_rare_class_has_no_comparison():
     text = "".join(outline(page(told)).words)
     assert "The smallest class has one row" in text
     assert "There is none: the smaller class has 1 rows" in text
+    assert "There is no forecast: A plan needs three labels of each class" in text
     assert "Every row gets the prevalence" in text, "the warning is shown"
 
 

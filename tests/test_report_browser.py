@@ -13,6 +13,7 @@ import select
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,10 @@ from angcal.report import make_report
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless_shell")
 CHROMIUM = next((path for path in map(shutil.which, NAMES) if path), None)
 PATIENCE = 60.0
+ROOT = Path(__file__).resolve().parents[1]
+# The npm package, in the repository or where ANGCAL_AXE says.
+AXES = (Path(os.environ.get("ANGCAL_AXE", "-")), ROOT / "node_modules/axe-core/axe.min.js")
+AXE = next((path for path in AXES if path.is_file()), None)
 HOSTILE = "<script>document.title = 'taken over'</script>"
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -188,8 +193,10 @@ def test_page_loads_whole(browser, report, width, dark):
     seen = browser.open(report, width=width, dark=dark)
     assert browser.logged() == []
     assert set(browser.requested()) <= {report.as_uri(), "data:,"}
-    assert len(seen["boxes"]) in (9, 10)
+    assert len(seen["boxes"]) in (15, 20)
     for box in seen["boxes"]:
+        if box["width"] == 0:
+            continue  # folded, or of a class that is not chosen
         assert box["width"] > 200, box["label"]
         assert box["height"] > 100, box["label"]
     assert seen["overflow"] <= 0, "the page scrolls sideways"
@@ -203,11 +210,92 @@ def test_no_figure_text_is_cut_or_hidden(browser, report):
         seen = browser.open(report, width=390, dark=dark)
         for box in seen["boxes"]:
             assert box["texts"], box["label"]
-            for text in box["texts"]:
+            for text in box["texts"] if box["width"] else ():
                 where = (box["label"], text)
                 assert text["width"] > 0 or not text["text"].strip(), where
                 assert min(text["left"], text["right"], text["top"], text["bottom"]) > -6, where
                 assert text["color"] == seen["ink"], where
+
+
+def test_page_is_light(report):
+    assert report.stat().st_size < 1_500_000
+
+
+def test_slider_moves_the_matrix_the_rates_and_the_line(browser, report):
+    browser.open(report)
+    assert browser.evaluate("document.querySelector('#threshold').offsetWidth") > 100
+    read = """JSON.stringify([...document.querySelectorAll('#acting td[data-cell]')]
+              .map(cell => cell.textContent).concat(
+              document.querySelector('[data-decision="0"] [data-part=line] path')
+              .getAttribute('d')))"""
+    points = json.loads(browser.evaluate("document.getElementById('acting').dataset.classes"))
+    seen = []
+    for place in (9, 89):
+        browser.evaluate(f"""(() => {{
+            const slider = document.getElementById('threshold');
+            slider.value = {place};
+            slider.dispatchEvent(new Event('input'));
+            return 0;
+        }})()""")
+        *cells, line = json.loads(browser.evaluate(read))
+        tp, fp, fn, tn, *rates = points[0][place][2:]
+        assert cells == [tp, fn, fp, tn, *rates]
+        spoken = "document.getElementById('threshold').getAttribute('aria-valuetext')"
+        assert browser.evaluate(spoken) == f"{place + 1}%"
+        seen.append([float(number) for number in line.split() if number not in "ML"])
+    assert seen[0][0] == seen[0][2] < seen[1][0], "an upright line, farther right"
+
+
+def test_another_class_can_be_chosen(browser, report):
+    browser.open(report)
+    chosen = browser.evaluate("""(() => {
+        const choice = document.getElementById('acted');
+        if (!choice) return '';
+        choice.value = 2;
+        choice.dispatchEvent(new Event('change'));
+        return JSON.stringify([choice.selectedOptions[0].textContent,
+            document.querySelector('#acting [data-name]').textContent,
+            [...document.querySelectorAll('[data-decision]')].map(one => one.hidden)]);
+    })()""")
+    if chosen:
+        wanted, shown, hidden = json.loads(chosen)
+        assert wanted == shown
+        assert hidden == [True, True, False, True, True, True]
+
+
+def test_page_is_whole_without_scripts(browser, report):
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.events.clear()
+        browser.call("Page.navigate", url=report.as_uri())
+        browser.wait(lambda event: event.get("method") == "Page.loadEventFired")
+        page = browser.call("DOM.getDocument", depth=0)["root"]["nodeId"]
+
+        def box(selector):
+            node = browser.call("DOM.querySelector", nodeId=page, selector=selector)["nodeId"]
+            return browser.call("DOM.getBoxModel", nodeId=node)["model"]
+
+        assert box("#acting table")["width"] > 200
+        assert box("[data-decision] svg")["height"] > 100
+        controls = browser.call("DOM.querySelectorAll", nodeId=page, selector=".control")
+        for control in controls["nodeIds"]:
+            told = browser.call("DOM.getAttributes", nodeId=control)["attributes"]
+            assert "hidden" in told, "what needs a script is not shown"
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@pytest.mark.skipif(AXE is None, reason="axe-core is missing: npm install --no-save axe-core")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing(browser, report, dark):
+    browser.open(report, width=390 if dark else 1100, dark=dark)
+    # Folded parts are looked at too.
+    browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; }), 0")
+    browser.evaluate(f"{AXE.read_text(encoding='utf-8')};0")
+    check = """axe.run().then(found => JSON.stringify(
+        found.violations.map(one => [one.id, one.nodes.map(node => node.html.slice(0, 120))])))"""
+    told = browser.call("Runtime.evaluate", expression=check, awaitPromise=True)
+    assert json.loads(told["result"]["value"]) == []
 
 
 def test_page_prints(browser, report, tmp_path):

@@ -115,6 +115,32 @@ def test_what_fit_and_report_print_agrees_to_the_last_digit(csv, tmp_path, capsy
         assert " ".join(part.split()) in reported
 
 
+def test_file_date_rows_and_threshold_are_on_the_page(csv, tmp_path, capsys):
+    frame = pd.read_csv(csv)
+    frame.insert(0, "PatNr", [f"case {i}" for i in range(len(frame))])
+    frame.to_csv(csv, index=False)
+    out = tmp_path / "r.html"
+    given = ["--id", "PatNr", "--positive", "no", "--threshold", "0.2", "--repeats", 1, "--json"]
+    assert run(csv, "--target", "y", "--out", out, *given) == 0
+    told = json.loads(capsys.readouterr().out)
+    (name,) = told["performance"]
+    assert name == "no"
+    assert told["performance"]["no"]["at_threshold"]["threshold"] == 0.2
+    low, high = (told["performance"]["no"]["auc"][end] for end in ("low", "high"))
+    assert low < told["performance"]["no"]["auc"]["value"] < high
+    html = out.read_text(encoding="utf-8")
+    assert re.search(r"from data\.csv, \d{4}-\d\d-\d\d, by angcal", html)
+    assert "case 17" in html
+    assert "Acting: from a threshold of 20% on" in html
+
+
+@pytest.mark.parametrize("threshold", ["0", "1", "1.5", "half"])
+def test_thresholds_are_probabilities(csv, capsys, threshold):
+    with pytest.raises(SystemExit):
+        run(csv, "--target", "y", "--threshold", threshold)
+    assert "--threshold" in capsys.readouterr().err
+
+
 def test_missing_file(tmp_path, capsys):
     assert run(tmp_path / "none.csv", "--target", "y", "--out", tmp_path / "r.html") == 1
     assert "none.csv" in capsys.readouterr().err

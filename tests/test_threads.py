@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+import warnings
 from pathlib import PurePath
 
 import numpy as np
@@ -75,3 +80,69 @@ def test_l_bfgs_is_fitted_with_side_pools_at_rest(solver, rests):
     side = [count for path, count in model.estimator_.seen_.items() if is_side(path)]
     # Where NumPy and SciPy share one BLAS there is nothing to put to rest.
     assert all(count == (1 if rests else 2) for count in side)
+
+
+def blas_counts() -> dict[str, int]:
+    """Settings that all threads of a process share; OpenMP keeps one for each."""
+    return {
+        pool["filepath"]: pool["num_threads"]
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    }
+
+
+def ended(child: int) -> int:
+    """Exit status of a child, which has a minute."""
+    until = time.monotonic() + 60.0
+    while time.monotonic() < until:
+        number, status = os.waitpid(child, os.WNOHANG)
+        if number:
+            return status
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_inherits_neither_the_lock_nor_a_limit():
+    """A fork waits until no thread is inside begin or end; threads that fit do not come along."""
+    stop = threading.Event()
+
+    def spin():
+        while not stop.is_set():
+            with threads.side_pools_at_rest():
+                pass
+
+    with threadpool_limits(2):
+        before = blas_counts()
+        spinning = [threading.Thread(target=spin) for _ in range(3)]
+        for thread in spinning:
+            thread.start()
+        try:
+            for _ in range(6):
+                with warnings.catch_warnings():
+                    # Python 3.12 warns of forks beside threads, which is what this is about.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    child = os.fork()
+                if child == 0:
+                    found = blas_counts() == before
+                    with threads.side_pools_at_rest():
+                        found &= threads._REST._fits == 1
+                    os._exit(0 if found else 1)
+                assert ended(child) == 0
+        finally:
+            stop.set()
+            for thread in spinning:
+                thread.join()
+        assert blas_counts() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_inside_a_fit_leaves_the_count_right():
+    with threads.side_pools_at_rest():
+        child = os.fork()
+    if child == 0:
+        os._exit(threads._REST._fits)
+    assert ended(child) == 0
+    assert threads._REST._fits == 0

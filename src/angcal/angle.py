@@ -26,6 +26,7 @@ from angcal.covariance import Precision, ScoreScale
 from angcal.curve import noise_share, tabulated_probability
 from angcal.links import Link
 from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.observable_error import Noise, squared_radii
 from angcal.observables import Observables
 from angcal.problem import LinearFit
 from angcal.score_bins import bin_scores, gather
@@ -35,6 +36,8 @@ LARGEST_COSINE = 0.9995
 
 ERROR_CORRELATION = 0.55
 """Of the sampling errors of the two routes, measured over simulated and real designs."""
+LOO_BIAS = 0.03
+"""Of a cosine by leave-one-out scores, for each unit of unevenness of the rows; measured."""
 DISAGREEMENT = 3.0
 """Routes further apart than this many standard errors do not measure the same thing."""
 
@@ -160,43 +163,97 @@ def observable_angle(
     AngleError
         Where T is not positive, or so small against its parts that its square root is noise.
     """
-    n, o = observables.n_samples, observables
+    parts = _parts(fit, observables, precision, scale)
+    square = parts.square
+    if not np.isfinite(square) or square <= 1e-3 * parts.size:
+        raise AngleError(
+            f"the observable estimate has no stable denominator ({square:.2g} against parts of "
+            f"size {parts.size:.2g})"
+        )
+    cosine = parts.numerator / np.sqrt(square) / scale.norm
+    near = min(abs(cosine), LARGEST_COSINE)
+    error = abs(cosine) * parts.noise.relative_error(parts.numerator, square, near)
+    _require_plausible(cosine, error)
+    # The estimate does not depend on the level that is asked for.
+    usual = _interval(parts, sign, quantile(0.95))
+    center = float(np.clip(sign * abs(cosine), *usual))
+    reason = f"Σ⁻¹ from {precision.source}"
+    if cosine > 1.0:
+        reason += f" (estimate {cosine:.2f} cut to 1)"
+    if usual[1] - usual[0] > 1.0:
+        reason += "; the signal is so weak for so few rows that the angle is hardly known"
+    # A systematic part grows with the unevenness of the rows, more so where Σ⁻¹ is estimated.
+    bias = (0.06 if precision.estimated else 0.03) * observables.unevenness
+    z = quantile(confidence)
+    low, high = _interval(parts, sign, z)
+    below, above = np.hypot([min(low - center, 0.0), max(high - center, 0.0)], z * bias)
+    ends = (max(center - float(below), -1.0), min(center + float(above), 1.0))
+    return Angle(center, error, bias, ends, "observable", reason, confidence)
+
+
+def _interval(parts: _Parts, sign: float, z: float) -> tuple[float, float]:
+    low, high = parts.noise.interval(parts.numerator, parts.square, z**2)
+    if sign * parts.numerator >= 0:
+        return low, high
+    # Where the two signs disagree neither is known.
+    reach = max(abs(low), abs(high))
+    return -reach, reach
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """N and T, the size of what T is the difference of, and what their noise is made of."""
+
+    numerator: float
+    square: float
+    size: float
+    noise: Noise
+
+
+def _parts(fit: LinearFit, o: Observables, precision: Precision, scale: ScoreScale) -> _Parts:
+    n, psi, length = o.n_samples, o.residuals, scale.norm**2
     center = np.asarray(fit.X.mean(axis=0)).ravel() if o.has_intercept else None
-    along, squares = precision.products(fit.X, center, o.residuals)
+    along, squares = precision.products(fit.X, center, psi)
     deflation = 1.0
     if precision.estimated and precision.fresh:
         deflation = precision.rank / float(np.mean(squares))
     u = o.linear_scores - (o.linear_scores.mean() if o.has_intercept else 0.0)
-    loo = u - o.slope_steps * o.residuals
-    psi, v, length = o.residuals, o.v, scale.norm**2
-    # Row i's share of N and of T; the shares of T drop each row's own square, so that rows of
-    # unequal length do not bias it.
-    numerator_rows = v * length + psi * loo
-    pair_rows = deflation * (psi * along - psi**2 * squares) / n
-    score_rows = 2.0 * v * psi * u + v**2 * length
-    numerator = float(np.mean(numerator_rows))
-    square = float(np.mean(pair_rows + score_rows))
-    size = abs(float(np.mean(pair_rows))) + float(np.mean(np.abs(score_rows)))
-    if not np.isfinite(square) or square <= 1e-3 * size:
-        raise AngleError(
-            f"the observable estimate has no stable denominator ({square:.2g} against parts of "
-            f"size {size:.2g})"
-        )
-    cosine = numerator / np.sqrt(square) / scale.norm
-    # A pair share holds half of what moves when row i does, hence its factor 2.
-    influence = numerator_rows / numerator - 0.5 * (2.0 * pair_rows + score_rows) / square
-    # Near an unpenalised optimum the rows' shares cancel, but the noise of Xᵀψ itself stays.
-    pair_noise = o.residual_variance * np.sqrt(0.5 * precision.rank) / (n * square)
-    relative_error = max(float(np.std(influence)) / np.sqrt(n), pair_noise)
-    # Row influences treat rows as independent and fall about a tenth short (docs/angle.md).
-    error = 1.1 * abs(cosine) * relative_error
-    _require_plausible(cosine, error)
-    reason = f"Σ⁻¹ from {precision.source}"
-    if cosine > 1.0:
-        reason += f" (estimate {cosine:.2f} cut to 1)"
-    # A systematic part grows with the unevenness of the rows, more so where Σ⁻¹ is estimated.
-    bias = (0.06 if precision.estimated else 0.03) * o.unevenness
-    return make_angle(sign * abs(cosine), error, bias, "observable", reason, confidence)
+    loo = u - o.slope_steps * psi
+    # −∂ψ_i/∂ũ_i, times how far row i reaches: rows of unequal length would bias their plain mean.
+    radii = squared_radii(squares, precision.rank)
+    slopes = (o.curvatures - o.leverages * o.curvatures**2) * radii
+    v, share = float(np.mean(slopes)), float(np.mean(psi * u))
+    pairs = deflation * float(np.mean(psi * along)) / n
+    # The diagonal of the pairs goes, each row's own square, so that rows of unequal length do not
+    # bias T.
+    diagonal = deflation * float(np.mean(psi**2 * squares)) / n
+    overlap = float(np.mean(o.slope_steps * psi**2))
+    residuals = float(np.sum(psi**2 * radii))
+    step = n * overlap / max(residuals, np.finfo(float).tiny)
+    curvatures = float(np.sum(slopes**2))
+    noise = Noise(
+        *(n, precision.rank, length, v, residuals, curvatures),
+        *(_coupling(o, step, curvatures, precision.rank), step, overlap, diagonal, share, pairs),
+        length_rows={"covariance": 0, "pool": precision.rows}.get(scale.source, n),
+        inverse_rows=precision.rows,
+        tails=max(0.5 * (float(np.mean(loo**4)) / float(np.mean(loo**2)) ** 2 - 1.0), 1.0),
+    )
+    square = pairs - diagonal + 2.0 * v * share + v**2 * length
+    size = abs(pairs - diagonal) + abs(2.0 * v * share) + v**2 * length
+    return _Parts(v * length + float(np.mean(psi * loo)), square, size, noise)
+
+
+def _coupling(o: Observables, step: float, curvatures: float, rank: int) -> float:
+    """η = Tr(ΣĤΣĤ) from the coupling of rows, at least its value where Ĥ is a multiple of Σ⁻¹."""
+    n = o.n_samples
+    least = step**2 / rank
+    least /= max(1.0 - curvatures * least, 0.05)
+    if o.coupling is None:
+        return least
+    # Rows are coupled by the intercept too, which has no part in the angle.
+    common = (float(np.mean(o.loo_steps - o.slope_steps)) * n / max(n - 2, 1)) ** 2
+    found = float(np.mean(o.coupling)) / max(n - 1, 1)
+    return max(found - common, least) if found > 2.0 * common else least
 
 
 def _require_plausible(cosine: float, error: float) -> None:
@@ -240,7 +297,7 @@ def loo_angle(
     bounds = (max(best - 0.1, -1.0), min(best + 0.1, 1.0))
     cosine = float(minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-6}).x)
     information = loo_information(observables, labels, case_weights, scale, link, cosine)
-    bias = 0.03 * observables.unevenness  # measured, as that of the observable angle
+    bias = LOO_BIAS * observables.unevenness
     reason = f"likelihood of {len(labels)} leave-one-out scores under the {link.name} link"
     return make_angle(cosine, information.standard_error, bias, "loo", reason, confidence)
 
@@ -318,7 +375,8 @@ def combine(observable: Angle, loo: Angle) -> Angle:
     total = spread + excess
     weight = float(np.clip((so**2 + excess - covariance) / total, 0.0, 1.0)) if total > 0 else 0.5
     rest = 1.0 - weight
-    so = observable.standard_error
+    # Its interval is longer than its error says where the signal is weak.
+    so = 0.5 * float(np.ptp(observable.interval)) / quantile(observable.confidence)
     mixed = 2.0 * weight * rest * ERROR_CORRELATION * so * sl
     variance = (weight * sl) ** 2 + rest**2 * (so**2 + excess) + mixed
     reason = (

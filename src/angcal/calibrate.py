@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 
 from angcal._typing import Floats, Matrix
 from angcal.angle import (
+    LOO_BIAS,
     Angle,
     AngleError,
     because,
@@ -27,8 +28,10 @@ from angcal.angle import (
     loo_angle,
     loo_information,
     observable_angle,
+    quantile,
     training_sign,
 )
+from angcal.baselines import PlattScaling
 from angcal.covariance import (
     Precision,
     ScoreScale,
@@ -41,7 +44,7 @@ from angcal.covariance import (
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
 from angcal.leverages.groups import Groups
-from angcal.link_posterior import LinkPosterior, link_posterior
+from angcal.link_posterior import BELIEF, LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables, honest_scores
@@ -304,23 +307,24 @@ class _Evidence:
 
     def _posterior(self, known: Angle | None) -> LinkPosterior:
         given = (self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known)
-        found, groups = link_posterior(*given), self.observables.groups
+        groups = self.observables.groups
         if groups is None:
-            return found
-        weights = self.case_weights / np.mean(self.case_weights)
-        left_out = found.leave_one_out(self.standard_scores, self.fit.labels, weights, groups)
-        effect = groups.design_effect(self.fit.labels - left_out)
-        count = found.belief.labels_count_for / effect
-        return link_posterior(*given, replace(found.belief, labels_count_for=count))
+            return link_posterior(*given)
+        # Two parameters tell the residuals as well as the whole posterior, which would double it.
+        curve = PlattScaling().fit(self.standard_scores, self.fit.labels, self.case_weights)
+        residuals = self.fit.labels - curve.predict(self.standard_scores)
+        effect = groups.design_effect(residuals)
+        count = BELIEF.labels_count_for / effect
+        return link_posterior(*given, replace(BELIEF, labels_count_for=count))
 
     def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
         """Without Σ⁻¹; the interval says how little labels know of the angle itself."""
         posterior, confidence = self._posterior(None), self.options.confidence
-        cosine, interval = posterior.cosine, posterior.interval(confidence)
+        cosine, interval = posterior.cosine, self._interval_by_labels(posterior)
         low, high = (float(np.degrees(np.arccos(end))) for end in interval[::-1])
         reason = "posterior of link and angle given leave-one-out scores"
         if not posterior.rises:
-            cosine, interval = 0.0, (0.0, interval[1])
+            cosine = 0.0
             reason = "leave-one-out scores rank the labels no better than chance"
             warn(
                 f"No signal found: {reason}, so probabilities stay near the prevalence. If the "
@@ -333,6 +337,17 @@ class _Evidence:
             reason += f"; no observable angle: {why_not_observable}"
         error = posterior.cosine_sd
         return Angle(cosine, error, 0.0, interval, "loo", reason, confidence), posterior
+
+    def _interval_by_labels(self, posterior: LinkPosterior) -> tuple[float, float]:
+        """That of the posterior, wider where rows are uneven; without a sign where none is clear.
+
+        Leave-one-out scores lean on each other, which up to doubles the variance of their trend.
+        """
+        low, high = posterior.interval(self.options.confidence)
+        z = quantile(self.options.confidence)
+        bias = z * LOO_BIAS * self.observables.unevenness
+        low, high = max(low - bias, 0.0), min(high + bias, 1.0)
+        return (-high if posterior.trend < np.sqrt(2.0) * z else low), high
 
     def _loo(self) -> Angle:
         return loo_angle(

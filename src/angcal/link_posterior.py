@@ -53,6 +53,8 @@ HOPELESS = 12.0
 """In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
 """Curves are weighed about the optimum: a tenth of a standard error from it will do."""
+UNKNOWN_SCALE_SD = 3.0
+"""Of log κ, for an interval of the angle that holds whatever κ is."""
 LOG_SCALES = (-5.0, 7.0)
 """Bounds of log κ."""
 ROWS_AT_ONCE = 2048
@@ -205,11 +207,19 @@ class LinkPosterior:
         return float(np.sqrt(self.curves.weights @ away**2))
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Quantiles of c, each of its values standing for the cell about it."""
-        nodes = np.array(sorted({c for c, _ in self.belief.before_labels(self.known)}))
+        """Quantiles of c, each of its values standing for the cell about it.
+
+        Labels determine κc, so that any belief about κ is one about c. For an interval it is made
+        all but void (``UNKNOWN_SCALE_SD``); curves keep theirs, to which c hardly matters.
+        """
+        found, belief = self.curves, self.belief
+        away = np.log(np.hypot(found.slopes, found.noises)) - belief.log_scale
+        odds = 0.5 * away**2 * (belief.log_scale_sd**-2 - UNKNOWN_SCALE_SD**-2)
+        weights = found.weights * np.exp(odds - odds.max())
+        nodes = np.array(sorted({c for c, _ in belief.before_labels(self.known)}))
         edges = np.concatenate([[0.0], 0.5 * (nodes[1:] + nodes[:-1]), [1.0]])
-        place = np.searchsorted(nodes, self.curves.cosines)
-        mass = np.bincount(place, self.curves.weights, minlength=len(nodes))
+        place = np.searchsorted(nodes, found.cosines)
+        mass = np.bincount(place, weights, minlength=len(nodes))
         below = np.concatenate([[0.0], np.cumsum(mass)])
         tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
         low, high = np.interp(tails * below[-1], below, edges)
@@ -218,10 +228,18 @@ class LinkPosterior:
     @property
     def rises(self) -> bool:
         """Whether labels rise with the scores at all: whether there is a signal."""
+        return self.trend > 0
+
+    @property
+    def trend(self) -> float:
+        """Σ(y_i − ȳ)s_i in standard errors, were the scores independent of each other."""
         bins = self.bins
         total = bins.total
         prevalence = bins.positive.sum() / total.sum()
-        return bool(bins.nodes @ (bins.positive - prevalence * total) > 0)
+        away = bins.nodes - total @ bins.nodes / total.sum()
+        error = np.sqrt(prevalence * (1.0 - prevalence) * (total @ away**2))
+        trend = bins.nodes @ (bins.positive - prevalence * total)
+        return float(trend / max(error, np.finfo(float).tiny))
 
     def link_at(self, cosine: float) -> Link:
         """The link of highest density at one cosine."""

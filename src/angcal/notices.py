@@ -30,7 +30,7 @@ def warn(message: str, category: type[Warning]) -> None:
     """Warn at the nearest line outside angcal and scikit-learn, however deep the call."""
     inner = "angcal sklearn joblib contextlib functools multiprocessing threading concurrent"
     frame, level = sys._getframe(1), 2
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in inner.split():
+    while frame.f_globals.get("__name__", "").split(".")[0] in inner.split():
         if frame.f_back is None:
             break
         frame, level = frame.f_back, level + 1

@@ -41,10 +41,18 @@ from angcal._typing import Floats
 from angcal.arrays import softmax
 from angcal.leverages import Leverages
 from angcal.leverages.groups import GroupMoves, Groups
-from angcal.leverages.shared import ClassRows, LeveragesOf, corrected_steps, shared_steps
+from angcal.leverages.many_groups import batch_of_groups, batch_takes_groups, far_groups
+from angcal.leverages.shared import (
+    ClassRows,
+    LeveragesOf,
+    SharedSteps,
+    corrected_steps,
+    shared_steps,
+)
 from angcal.leverages.steps import left_out, put_back, remaining_curvature
 from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
+from angcal.rows import FarRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +201,7 @@ def observe(fit: LinearFit, groups: Groups | None = None) -> Observables:
     --------
     >>> import numpy as np
     >>> from angcal.problem import LinearFit
+    from angcal.rows import FarRows
     >>> from angcal.solvers.minimize import minimize
     >>> from angcal.losses import Squared
     >>> from angcal.penalties import Ridge
@@ -203,23 +212,16 @@ def observe(fit: LinearFit, groups: Groups | None = None) -> Observables:
     True
     """
     n, d = fit.shape
-    if groups is not None and fit.loss.n_scores == 1:
-        # One factorization for leverages and for groups, on the side that groups can be read from.
-        fit = replace(fit, hessian_method="primal")
     separate = isinstance(fit.loss, Multinomial) and plan.separates_classes(
         n, min(n, d), fit.loss.n_classes
     )
-    found = observe_all([fit], lambda parts, _: [fit.leverages(D) for D in parts], separate)[0]
-    return found if groups is None else with_groups(fit, found, groups)
+    leverages = lambda parts, _: [fit.leverages(D) for D in parts]  # noqa: E731
+    return observe_all([fit], leverages, separate, groups)[0]
 
 
-def with_groups(fit: LinearFit, found: Observables, groups: Groups) -> Observables:
-    """Observables whose scores are those of each row's fit without its group."""
-    moves = fit.leave_groups_out(found.curvatures, groups, found.intercept_leverage)
-    return replace(found, group_moves=moves)
-
-
-def observe_all(fits: list[LinearFit], leverages: LeveragesOf, separate: bool) -> list[Observables]:
+def observe_all(
+    fits: list[LinearFit], leverages: LeveragesOf, separate: bool, groups: Groups | None = None
+) -> list[Observables]:
     """Observables of fits that share a loss and rows, as the penalties of a path do.
 
     Parameters
@@ -229,6 +231,8 @@ def observe_all(fits: list[LinearFit], leverages: LeveragesOf, separate: bool) -
         (curvatures, places of the fits that they belong to) -> leverages of each.
     separate : bool
         Whether each of K classes has leverages of its own; for one score it does not matter.
+    groups : Groups, optional
+        Rows that are left out together.
     """
     loss = fits[0].loss
     curvatures = [fit.curvatures for fit in fits]
@@ -245,9 +249,57 @@ def observe_all(fits: list[LinearFit], leverages: LeveragesOf, separate: bool) -
                 replace(each.leverages, values=put_back(step, D))
                 for each, step, D in zip(shared, steps, curvatures, strict=True)
             ]
+            if groups is not None:
+                pairs = zip(fits, shared, steps, found, curvatures, strict=True)
+                found = [_with_shared_moves(*each, groups) for each in pairs]
             return list(map(observables_from, fits, found, curvatures))
-    found = leverages(curvatures, list(range(len(fits))))
+    if groups is None:
+        found = leverages(curvatures, list(range(len(fits))))
+    else:
+        found = _group_leverages(fits, curvatures, groups)
     return list(map(observables_from, fits, found, curvatures))
+
+
+def _group_leverages(
+    fits: list[LinearFit], curvatures: list[Floats], groups: Groups
+) -> list[Leverages]:
+    """Leverages and moves of groups: of all fits and classes at once where that is quick."""
+    pairs = list(zip(fits, curvatures, strict=True))
+    levels = [_intercept_leverage(fit, D) for fit, D in pairs]
+    shape, per_fit = curvatures[0].shape, curvatures[0][0].size
+    rows = fits[0].design if fits[0].has_shared_design else None
+    far = isinstance(rows, FarRows) and len(fits) * per_fit > 1
+    if rows is None or not (far or batch_takes_groups(rows, groups)):
+        return [
+            fit.group_leverages(D, groups, c) for (fit, D), c in zip(pairs, levels, strict=True)
+        ]
+    together: Any = far_groups if far else batch_of_groups
+    found = together(
+        rows,
+        np.column_stack(curvatures),
+        np.repeat([fit.ridge for fit in fits], per_fit),
+        groups,
+        np.column_stack([fit.residuals for fit in fits]),
+        np.concatenate([np.atleast_1d(c) for c in levels]),
+        len(shape) == 1,
+    )
+    return [found.part(slice(k * per_fit, (k + 1) * per_fit), shape) for k in range(len(fits))]
+
+
+def _with_shared_moves(
+    fit: LinearFit,
+    shared: SharedSteps,
+    steps: Floats,
+    found: Leverages,
+    D: Floats,
+    groups: Groups,
+) -> Leverages:
+    """Moves of groups by the Hessian that all classes share, and by as much more as their steps."""
+    h, own = shared.leverages.values[:, 0], shared.steps[:, 0]
+    curvature = np.maximum(own - h, 0.0) / np.maximum(own * h, np.finfo(float).tiny)
+    ratio = float(steps.sum() / max(float(own.sum()), np.finfo(float).tiny))
+    moves = fit.shared_group_moves(curvature, ratio, groups, _intercept_leverage(fit, D))
+    return replace(found, group_moves=moves)
 
 
 def _class_rows(fit: LinearFit, loss: Multinomial) -> ClassRows:
@@ -283,6 +335,7 @@ def observables_from(fit: LinearFit, found: Leverages, D: Floats) -> Observables
         side=found.side,
         step_error=float(np.max(found.step_error)),
         remark=found.remark,
+        group_moves=found.group_moves,
     )
 
 

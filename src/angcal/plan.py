@@ -12,6 +12,8 @@ BLOCK_ENTRIES = 2_000_000
 """Entries of a dense block (16 MB): Gram matrices run at full speed from there on."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
 """Entries of a block whose squares are wanted too: in the cache, and on a GPU."""
+GRAM_ENTRIES = 1 << 19
+"""Entries of a piece whose squares are summed where rows are far: 2 to 4 MB."""
 KEPT_ENTRIES = 2_000_000
 """Entries of a design whose squares are kept for all penalties of a path (8 MB)."""
 PRODUCT_ENTRIES = 50_000_000
@@ -31,6 +33,13 @@ RANK_TOLERANCE = 1e-13
 """Eigenvalues of a Gram matrix below this share of the largest are rounding."""
 GRAM_JITTER = 1e-11
 """What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal."""
+
+# -- the pool's spectrum ---------------------------------------------------------------------
+
+LARGEST_SPECTRUM_SIDE = 1500
+"""Columns up to which all eigenvectors of the pool's covariance are taken (about a second)."""
+LEADING_DIRECTIONS = 500
+"""Of wider rows, so many directions of the largest eigenvalues, and an even remainder."""
 
 # -- exact or sampled leverages --------------------------------------------------------------
 
@@ -71,13 +80,19 @@ LARGEST_FAR_GRAM, LARGEST_STREAMED_GRAM = 1000, 4000
 memory and where each pass reads them from files: five passes and no more, but d products for each
 entry. At 200,000×500 that costs the CPU seconds of Newton-CG with sampled rows, at 50,000×4,000
 ten times as many; a hundred passes over files take longer than that."""
-FAR_STEPS = (1e-4, 1e-2)
-"""Smallest and largest share of the scores' spread that the last Newton step may move them by, in
-between the root of the tolerance: what is left after it is the square of that, and the matrix
-before it serves for leverages."""
-NEAR_STEP, MOST_STRIDE = 0.04, 8
-"""A step up to this share is followed by a look with a matrix of all rows; until then every eighth
+LARGEST_FAR_STEP, FAR_LEFT = 1e-2, (1e-9, 1e-7)
+"""Share of the scores' spread that a step may move them by at most for its matrix, which is that of
+all rows before the step, to serve for leverages and for what steps remain; and what may be left
+after these, a thousandth of the tolerance in between: 1e-7 moves no probability by 1e-6."""
+NEAR_STEP, MOST_STRIDE = 0.5, 4
+"""A step up to this share is followed by a look with a matrix of all rows; until then every fourth
 row gives one, or as many as make twenty times the columns."""
+LADDER, LADDER_STEP = (0.5, 0.75, 1.0, 1.4, 2.0, 2.8), 0.1
+"""Shares of a step that are looked at in the same pass, where it is longer than that: Newton's
+first steps are too short, as curvatures fall while scores grow."""
+LARGEST_SINGLE_INFLATION = 100.0
+"""Diagonal of an inverse, of a matrix with unit diagonal, up to which one that was summed in single
+precision is good to a few times 1e-5."""
 MATRIX_ENTRIES = 50_000_000
 """Entries of all matrices that one pass brings back (400 MB)."""
 MAPPED_BYTES = 1 << 28
@@ -109,6 +124,15 @@ def samples(n: int, d: int) -> bool:
 def takes_matrices(d: int, streamed: bool) -> bool:
     """Whether passes over far rows bring back matrices of side d, and leverages are exact."""
     return d <= (LARGEST_STREAMED_GRAM if streamed else LARGEST_FAR_GRAM)
+
+
+def last_step(n: int, width: int) -> float:
+    """Share of the scores' spread up to which the matrix before a step serves for leverages.
+
+    What such a step changes of a leverage of about d/n is that share of it: no probability moves by
+    1e-6 (measured: by 0.1 to 0.8 × step × d/n).
+    """
+    return min(LARGEST_FAR_STEP, max(1e-6, 1e-6 * n / width))
 
 
 def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:

@@ -31,6 +31,7 @@ from angcal.leverages import (
     many_leverages,
 )
 from angcal.leverages.groups import GroupMoves, Groups, leave_groups_out, stacked_moves
+from angcal.leverages.many_groups import leverages_of_far
 from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
@@ -64,7 +65,7 @@ class LinearFit:
         q₀; zero for a free intercept, positive where a solver penalizes it (liblinear).
     iterations : int
         Solver iterations that led to this point; 0 for one that was given.
-    hessian_method : {"exact", "primal", "randomised", "auto"}
+    hessian_method : {"exact", "single", "randomised", "auto"}
         How the Hessian is inverted; see `angcal.leverages.factorize`.
     known_scores : (n,) or (n, K) array, optional
         u, where whoever fitted it has them at hand.
@@ -165,8 +166,6 @@ class LinearFit:
         """X̃ᵀDX̃ + N∇²g of one score, factorized on the smaller side, on the active set."""
         if self.known_hessian is not None:
             return self.known_hessian
-        if self.hessian_method == "primal":
-            return self._on_columns(self.curvatures, self.coef)
         return self._factorized(self.curvatures, self.coef)
 
     def _factorized(
@@ -193,33 +192,59 @@ class LinearFit:
                 "StandardScaler."
             ) from error
 
-    def leave_groups_out(self, D: Floats, groups: Groups, intercept_leverage: Any) -> GroupMoves:
-        """How far scores move where whole groups of rows are left out, under curvatures D."""
+    def group_leverages(self, D: Floats, groups: Groups, intercept_leverage: Any) -> Leverages:
+        """As `leverages`, factorized, with the moves of rows whose groups are left out."""
+        if self.rows.far:
+            far = self.hessian if D is self.curvatures else None
+            far = far if isinstance(far, FarHessian) else self._factorized(D, self.coef, "exact")
+            assert isinstance(far, FarHessian)
+            return leverages_of_far(far, D, groups, self.residuals, intercept_leverage, True)
+        if D.ndim == 1:
+            hessian = self._factor_of(D, self.coef)
+            given = (groups, D, self.residuals, intercept_leverage)
+            moves, h = leave_groups_out(hessian.engine, *given)
+            coupling = hessian.coupling(h, remaining_curvature(h, D))
+            return Leverages(h, coupling, hessian.side, 0.0, hessian.remark, moves)
         found = []
-        single = D.ndim == 1
-        parts = zip(
-            D.reshape(len(D), -1).T,
-            self.residuals.reshape(len(D), -1).T,
-            np.atleast_1d(intercept_leverage),
-            self.coef[None] if single else self.coef,
-            strict=True,
-        )
-        for curvatures, residuals, level, coef in parts:
-            hessian = self._on_columns(np.ascontiguousarray(curvatures), coef)
-            given = (groups, curvatures, np.ascontiguousarray(residuals), float(level))
-            found.append(leave_groups_out(hessian.lines, self.shape[1], *given))
-        return found[0] if single else stacked_moves(found)
+        for k, coef in enumerate(self.coef):
+            hessian = self._factor_of(np.ascontiguousarray(D[:, k]), coef)
+            given = (groups, D[:, k], self.residuals[:, k], intercept_leverage[k])
+            found.append(leave_groups_out(hessian.engine, *given))
+        h = np.column_stack([own for _, own in found])
+        moves = stacked_moves([own for own, _ in found])
+        return Leverages(h, None, hessian.side, 0.0, hessian.remark, moves)
 
-    def _on_columns(self, D: Floats, coef: Floats) -> Any:
-        """Ĥ on the side of the columns, of which a ridge penalty needs no more than rows."""
-        n, d = self.shape
-        if self.hessian_method == "primal" and "hessian" in vars(self):
-            return self.hessian
-        if not (self._shares_design and d > n):
-            return self._factorized(D, coef, "primal")
-        return factorize(
-            self.design, D, self._ridge, fit_intercept=self.fit_intercept, method="primal"
-        )
+    def shared_group_moves(
+        self, D: Floats, ratio: float, groups: Groups, intercept_leverage: Any
+    ) -> GroupMoves:
+        """Moves of K scores by one Hessian that they share, times a ratio; D is (n,)."""
+        residuals, levels = ratio * self.residuals, np.asarray(intercept_leverage) / ratio
+        if self.rows.far:
+            hessian = FarHessian(self.rows, D, [self.ridge], with_coupling=False)  # type: ignore[arg-type]
+            return hessian.leave_groups_out(groups, residuals, levels)
+        known = self._factor_of(D, np.abs(self.coef).sum(axis=0)).engine
+        return leave_groups_out(known, groups, D, residuals, levels)[0]
+
+    def _factor_of(self, D: Floats, coef: Floats) -> PenalizedHessian:
+        """Ĥ of one score, never sampled; one that is at hand is taken."""
+        known = self.hessian if D is self.curvatures else None
+        if isinstance(known, PenalizedHessian):
+            return known
+        side = min(self.shape)
+        if side > plan.LARGEST_FACTORIZED_SIDE:
+            raise ValueError(
+                f"groups need a factorization of side {side}, which would take "
+                f"{8 * side**2 / 1e9:.0f} GB; leave groups out, or reduce X to fewer rows or "
+                "columns."
+            )
+        method = "exact" if self.hessian_method == "exact" else "single"
+        if not self.has_shared_design:
+            found = self._factorized(D, coef, method)
+        else:
+            options = {"fit_intercept": self.fit_intercept, "method": method}
+            found = factorize(self.design, D, self.ridge, **options)  # type: ignore[arg-type]
+        assert isinstance(found, PenalizedHessian)
+        return found
 
     def leverages(self, D: Floats) -> Leverages:
         """h_i, and for one score their coupling, under curvatures D, the fit's own or others.
@@ -233,8 +258,8 @@ class LinearFit:
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
         K, m = len(self.coef), D.shape[1]
-        if self._shares_design and m > plan.SAMPLED_CLASSES:
-            strengths, method = np.full(m, self._ridge), self.hessian_method
+        if self.shares_design and m > plan.SAMPLED_CLASSES:
+            strengths, method = np.full(m, self.ridge), self.hessian_method
             return many_leverages(self.design, D, strengths, method=method, of_classes=True)
         # A few classes, no penalty, or an active set for each class.
         coefs = self.coef if m == K else [self.coef.any(axis=0) * 1.0] * m
@@ -247,12 +272,18 @@ class LinearFit:
         return Leverages(found, None, worst.side, max(errors), worst.remark)
 
     @property
-    def _shares_design(self) -> bool:
+    def shares_design(self) -> bool:
         """Whether all classes have one ridge penalty, which sees inner products of rows alone."""
-        return self._ridge > 0 and self.intercept_strength == 0
+        return self.ridge > 0 and self.intercept_strength == 0
 
     @property
-    def _ridge(self) -> float:
+    def has_shared_design(self) -> bool:
+        """Whether `design` is at hand, or is worth making for all classes."""
+        many = self.coef.ndim > 1 and len(self.coef) > plan.SAMPLED_CLASSES
+        return self.shares_design and (isinstance(self.X, Rows) or many)
+
+    @property
+    def ridge(self) -> float:
         """λ = N·strength of a ridge penalty; 0 for others."""
         penalty = self.penalty
         return self.total_weight * penalty.strength if isinstance(penalty, Ridge) else 0.0
@@ -302,7 +333,7 @@ class LinearFit:
         A share of the scores' own spread, so it reads the same for every loss, scaling and
         penalty. Zero at the optimum.
         """
-        if isinstance(self.loss, Multinomial) and self._shares_design:
+        if isinstance(self.loss, Multinomial) and self.shares_design:
             return self._joint_distance
         shift = self.image(*self.newton_step())
         spread = float(np.sqrt(np.sum(np.var(self.scores, axis=0))))
@@ -313,7 +344,7 @@ class LinearFit:
     def _joint_distance(self) -> float:
         """The same by conjugate gradients, which see how the classes are coupled."""
         assert isinstance(self.loss, BlockLoss)
-        strengths = np.array([self._ridge])
+        strengths = np.array([self.ridge])
         solver = solver_for(self.rows, self.labels, self.weights, strengths, self.loss)
         done = np.ones(1, dtype=bool)
         here = Solution(self.coef.T, self.intercept, self.scores, done, np.zeros(1), 0, 0)

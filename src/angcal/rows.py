@@ -24,7 +24,6 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -502,19 +501,23 @@ class FarRows(Rows):
 
     def image_and_marks(self, V: Floats) -> Floats:
         """X̃V; the same pass brings `marks`, which would take one of their own."""
-        found = self.forward(np.hstack([V, self._directions]))
-        self._marks = found[:, V.shape[1] :]
-        return np.ascontiguousarray(found[:, : V.shape[1]])
+        return self.split_marks(self.forward(np.hstack([V, self.directions])))
+
+    def split_marks(self, images: Floats) -> Floats:
+        """X̃V of X̃[V, `directions`]; the rest is kept as `marks`."""
+        self._marks = images[:, -3:]
+        return np.ascontiguousarray(images[:, :-3])
 
     @property
     def marks(self) -> Floats:
         """Rows along three random directions, (n, 3), by which copies of rows are told."""
         if self._marks is None:
-            self._marks = self.forward(self._directions)
+            self._marks = self.forward(self.directions)
         return self._marks
 
     @property
-    def _directions(self) -> Floats:
+    def directions(self) -> Floats:
+        """Those of `marks`, (d + 1, 3)."""
         directions = np.random.default_rng(0).normal(size=(self.shape[1], 3))
         return np.vstack([directions, np.zeros((int(self.intercept), 3))])
 
@@ -534,12 +537,30 @@ class FarRows(Rows):
         return self.sum(_total_of_block) / self.shape[0]
 
 
-def dense_parts(X: Any, entries: int = plan.BLOCK_ENTRIES) -> Iterator[tuple[slice, Floats]]:
-    """Rows of a block in dense pieces of bounded size, as doubles where they are."""
-    entries = plan.DEVICE_ENTRIES if is_tensor(X) else entries
+def dense_parts(
+    X: Any, entries: int = plan.BLOCK_ENTRIES, dtype: Any = np.float64, reuse: bool = False
+) -> Iterator[tuple[slice, Floats]]:
+    """Rows of a block in dense pieces of bounded size, where they are, as doubles or as told.
+
+    With ``reuse`` a piece that had to be converted is overwritten by the next one. Workers of a
+    cluster give memory back at once, and taking it anew would cost as much as the work on it.
+    """
+    tensor = is_tensor(X)
+    entries = plan.DEVICE_ENTRIES if tensor else entries
+    buffer: Any = None
     for part in _slices(X.shape[0], entries // max(X.shape[1], 1)):
         piece = X[part]
-        yield part, as_double(piece.toarray() if sparse.issparse(piece) else piece)
+        piece = piece.toarray() if sparse.issparse(piece) else piece
+        if tensor:
+            yield part, as_double(piece)
+        elif not reuse or piece.dtype == dtype:
+            with np.errstate(over="ignore"):  # ends as infinity, which is looked for
+                yield part, np.asarray(piece, dtype=dtype)
+        else:
+            buffer = np.empty(piece.shape, dtype=dtype) if buffer is None else buffer
+            with np.errstate(over="ignore"):
+                buffer[: len(piece)] = piece
+            yield part, buffer[: len(piece)]
 
 
 def _total_of_block(X: Any) -> Floats:
@@ -701,41 +722,17 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
     center = weights @ rows / weights.sum() if intercept else None
     rows = rows if center is None else rows - center
     n, d = rows.shape
-    if min(n, d) <= plan.LONGEST_EIGENBASIS:
-        basis = column_basis(rows) if d <= n else row_basis(rows)
-        return RotatedRows(basis.rows, basis.expand, intercept, center)
-    if n <= plan.MOST_GRAM_ROWS and d >= plan.FEWEST_COLUMNS_PER_ROW * n:
-        gram = rows @ rows.T
-        gram[np.diag_indices(n)] += plan.GRAM_JITTER * max(float(np.trace(gram)) / n, 1e-300)
-        factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-
-        def expand_factor(v: Floats) -> Floats:
-            # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
-            return rows.T @ linalg.solve_triangular(factor, v, lower=True, trans=1)
-
-        return RotatedRows(factor, expand_factor, intercept, center, has_own_columns=False)
+    if d <= min(n, plan.LONGEST_EIGENBASIS):
+        basis = column_basis(rows)
+        return RotatedRows(rows @ basis, lambda v: basis @ v, intercept, center)
+    wide = n <= plan.MOST_GRAM_ROWS and d >= plan.FEWEST_COLUMNS_PER_ROW * n
+    if n < d and (wide or n <= plan.LONGEST_EIGENBASIS):
+        return rows_of_gram(rows @ rows.T, lambda a: rows.T @ a, intercept, center)
     return RotatedRows(rows, lambda v: v, intercept, center)
 
 
-@dataclass(frozen=True, eq=False)
-class Basis:
-    """X = ZQᵀ with orthonormal columns in Q.
-
-    Attributes
-    ----------
-    rows : (n, k) array
-        Z.
-    expand, contract : callables
-        v ↦ Qv and w ↦ Qᵀw.
-    """
-
-    rows: Floats
-    expand: Callable[[Floats], Floats]
-    contract: Callable[[Floats], Floats]
-
-
-def column_basis(X: Floats) -> Basis:
-    """Q the eigenbasis of XᵀX."""
+def column_basis(X: Floats) -> Floats:
+    """Q with orthonormal columns, the eigenbasis of XᵀX: X = (XQ)Qᵀ."""
     gram = X.T @ X
     if len(gram) > plan.LONGEST_DOUBLE_BASIS:
         # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
@@ -745,18 +742,35 @@ def column_basis(X: Floats) -> Basis:
     basis = vectors.astype(np.float64, copy=False)
     if vectors.dtype == np.float64:
         basis = basis[:, values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)]
-    return Basis(X @ basis, lambda v: basis @ v, lambda w: basis.T @ w)
+    return basis
 
 
-def row_basis(X: Matrix) -> Basis:
-    """Z = UΛ^½ with UΛUᵀ = XXᵀ, on the directions that are not rounding."""
-    gram = X @ X.T
-    gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
-    values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    kept = values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)
-    lengths, U = np.sqrt(values[kept]), vectors[:, kept]
-    return Basis(
-        U * lengths,
-        lambda v: np.asarray(X.T @ (U @ (v.T / lengths).T)),
-        lambda w: (np.asarray(X @ w).T @ U / lengths).T,
-    )
+def rows_of_gram(
+    gram: Floats, back: Callable[[Floats], Floats], intercept: bool, center: Floats | None
+) -> RotatedRows:
+    """Z with ZZᵀ the Gram matrix of rows: UΛ^½ on what is not rounding, or the Cholesky factor.
+
+    Parameters
+    ----------
+    gram : (n, n) array
+        XXᵀ, which is overwritten.
+    back : callable
+        a ↦ Xᵀa.
+    intercept, center
+        As in :class:`RotatedRows`.
+    """
+    n = len(gram)
+    if n <= plan.LONGEST_EIGENBASIS:
+        values, vectors = linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+        kept = values > plan.RANK_TOLERANCE * max(float(values[-1]), 1e-300)
+        lengths, U = np.sqrt(values[kept]), vectors[:, kept]
+        # X = ZQᵀ, hence Q = XᵀUΛ^-½.
+        return RotatedRows(U * lengths, lambda v: back(U @ (v.T / lengths).T), intercept, center)
+    gram[np.diag_indices(n)] += plan.GRAM_JITTER * max(float(np.trace(gram)) / n, 1e-300)
+    factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+
+    def expand(v: Floats) -> Floats:
+        # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
+        return back(linalg.solve_triangular(factor, v, lower=True, trans=1))
+
+    return RotatedRows(factor, expand, intercept, center, has_own_columns=False)

@@ -9,9 +9,10 @@ On few cores a fit takes several times as long for it; docs/speed.md has the fig
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import PurePath
 from threading import Lock
 from typing import Any
@@ -65,13 +66,34 @@ class _Rest:
     def end(self) -> None:
         """One fit less."""
         with self._lock:
-            self._fits -= 1
-            if self._fits == 0 and self._limit is not None:
-                self._limit.restore_original_limits()
-                self._limit = None
+            self._fits = max(self._fits - 1, 0)
+            if self._fits == 0:
+                self._lift()
+
+    def before_fork(self) -> None:
+        """Wait until no thread is inside ``begin`` or ``end``: a child would find it there."""
+        self._lock.acquire()
+
+    def after_fork(self, in_child: bool) -> None:
+        """A child has none of the threads that were fitting, so nothing of theirs is to last."""
+        if in_child:
+            self._fits = 0
+            self._lift()
+        self._lock.release()
+
+    def _lift(self) -> None:
+        if self._limit is not None:
+            self._limit.restore_original_limits()
+            self._limit = None
 
 
 _REST = _Rest()
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(
+        before=_REST.before_fork,
+        after_in_parent=partial(_REST.after_fork, False),
+        after_in_child=partial(_REST.after_fork, True),
+    )
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def add_run_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     )
     parser.add_argument(
         "--jobs", type=_jobs, default=1, help="processes; -1 is one per core (default: 1)"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="run trials on the workers of this Dask scheduler, in place of --jobs; they need this "
+        "repository and the datasets' folder",
     )
     parser.add_argument(
         "--out",
@@ -120,7 +127,8 @@ def carry_out(
     """
     given = {name: getattr(options, name) for name in ("quick", "jobs", "fresh", "seed")}
     try:
-        run_and_present(results, folder=folder_of(options), only=only, **given)
+        with on_cluster(options.cluster):
+            run_and_present(results, folder=folder_of(options), only=only, **given)
     except (StoreError, UnfinishedError, DatasetUnavailableError) as error:
         say(str(error))
         return FAILED
@@ -128,6 +136,19 @@ def carry_out(
         say(f"cannot write to {error.filename}: {error.strerror}; pass another --out")
         return FAILED
     return DONE
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Trials run on the workers of a Dask scheduler; where they ran before without an address."""
+    if address is None:
+        yield
+        return
+    import joblib
+    from distributed import Client
+
+    with Client(address) as client, joblib.parallel_config(backend="dask", client=client):
+        yield
 
 
 def run_and_present(

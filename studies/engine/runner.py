@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from studies.engine.experiment import Experiment, Frames, Tables, Trial
+from studies.engine.orphans import end_with
 from studies.engine.store import Store
 from studies.progress import Bar
 
@@ -58,7 +60,7 @@ def run_experiment(
         if not pending:
             return
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(_run_one)(experiment.run, settings, trials[index], index)
+            joblib.delayed(_run_one)(experiment.run, settings, trials[index], index, os.getpid())
             for index in pending
         )
         within_reach = len(trials) - len(undone) + len(pending)
@@ -68,7 +70,8 @@ def run_experiment(
                 bar.update()
 
 
-def _run_one(run: Any, settings: Any, trial: Trial, index: int) -> tuple[int, Tables]:
+def _run_one(run: Any, settings: Any, trial: Trial, index: int, parent: int) -> tuple[int, Tables]:
+    end_with(parent)
     # With one BLAS thread each, processes do not fight for cores, and sums are made in the same
     # order whatever the number of processes.
     with threadpool_limits(limits=1):

@@ -14,7 +14,7 @@ Time fits, predictions and penalty paths beside those of scikit-learn, and take 
 selection in under ten minutes on two cores, or everything with --full. Finished cases are kept: the
 same command goes on where it was stopped. docs/fill_speed.py makes docs/speed.md of the full run.
 """
-PARTS = ("floor", "fit", "predict", "memory", "growth", "path", "draws")
+PARTS = ("floor", "fit", "predict", "memory", "growth", "path", "draws", "real")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from studies.speed import path
+from studies.speed import path, real_designs
 from studies.speed.accuracy import judge, measure_draw
 from studies.speed.cases import Case, Selection, make
 from studies.speed.command import PARTS
@@ -52,9 +52,14 @@ def tasks(part: str, selection: Selection, store: Store, threads: int) -> Iterat
     elif part == "path":
         for planned in path.plan(quick=selection.name != "full"):
             yield path.case_name(*planned), partial(path.rows, *planned)
-    else:
+    elif part == "draws":
         for case, count in selection.draws:
             yield case.name, partial(_draws, case, count)
+    else:
+        for name in real_designs.names():
+            for tuned in (False, True):
+                work = partial(real_designs.measure_real, name, tuned)
+                yield real_designs.case_name(name, tuned), work
 
 
 def _fit(case: Case, selection: Selection, threads: int) -> dict[str, list[Row]]:

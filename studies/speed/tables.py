@@ -26,7 +26,7 @@ ACCURACY_BAR = 0.1
 PATH_BAR = 20.0
 LARGE = 10**7
 SINGLE, DOUBLE, INDEX = 4, 8, 4
-GPU_FOLDER = RESULTS / "gpu"
+GPU_FOLDER, REAL_FOLDER = RESULTS / "gpu", RESULTS / "real"
 GPU_SECONDS_BARS, GPU_FLOOR_BAR = {(100_000, 8192): 0.1, (100_000, 100_000): 1.0}, 1.5
 # Largest memory in all, and the largest gap of the cosine to double precision on the CPU.
 GPU_MEMORY_BAR, GPU_GAP_BAR = 100.0, 1e-3
@@ -365,6 +365,29 @@ def path_table(folder: Path) -> str:
     return listing(load(folder, "path").itertuples(), columns)
 
 
+def real_table(folder: Path) -> str:
+    """CPU seconds on real rows: over one plain fit, over five folds, and tuned over folds."""
+    rows = load(folder if (folder / "real.csv").exists() else REAL_FOLDER, "real")
+    found = medians(rows, "process")
+    sizes = rows.groupby("case")[["n", "d"]].first()
+
+    def over(row: str, ours: str, rival: str, bar: float) -> str:
+        if row not in found.index:
+            return ""
+        return mark(float(found.loc[row, ours] / found.loc[row, rival]), bar)
+
+    columns: Columns = {
+        "design": lambda case: f"{case} {sizes.loc[case, 'n']}x{sizes.loc[case, 'd']}",
+        "plain, s": lambda case: seconds(found.loc[case, "plain"]),
+        "to plain": lambda case: over(case, "angular", "plain", 2.5),
+        "to five folds": lambda case: over(case, "angular", "CalibratedClassifierCV", 1.0),
+        "tuned to LogisticRegressionCV": lambda case: over(
+            f"{case} tuned", "angular, tuned", "LogisticRegressionCV", 1.0
+        ),
+    }
+    return listing([case for case in found.index if not case.endswith(" tuned")], columns)
+
+
 def gpu_table(folder: Path) -> str:
     """What studies/speed/gpu.py has left: seconds, passes, floor and agreement with the CPU."""
     about = json.loads((GPU_FOLDER / "results.json").read_text(encoding="utf-8"))
@@ -411,6 +434,7 @@ TABLES: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "memory": (memory_table, ("memory",)),
     "growth": (growth_table, ("growth",)),
     "path": (path_table, ("path",)),
+    "real": (real_table, ()),
     "gpu": (gpu_table, ()),
 }
 

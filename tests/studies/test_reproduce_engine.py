@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from angcal.files import write_text
+from studies.engine.command import on_cluster
 from studies.engine.experiment import Experiment
 from studies.engine.runner import read_tables, run_experiment, trial_generator
 from studies.engine.store import Store, StoreError, formatted
@@ -584,3 +585,18 @@ def test_a_fresh_start_with_all_trials_replaces_other_settings(tmp_path):
     run_experiment(TOY, other, tmp_path, fresh=True, only=lambda trial: True)
     with Store(tmp_path, TOY, other).opened() as store:
         assert not store.pending
+
+
+def test_a_cluster_runs_the_same_trials(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    run_experiment(TOY, SETTINGS, tmp_path / "here")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        with on_cluster(cluster.scheduler_address):
+            run_experiment(TOY, SETTINGS, tmp_path / "there")
+        done = [len(worker.state.log) for worker in cluster.workers.values()]
+        assert all(done)
+    here, there = (read_tables(TOY, SETTINGS, tmp_path / name) for name in ("here", "there"))
+    for table in TOY.tables:
+        assert here[table].equals(there[table])

@@ -33,7 +33,7 @@ COMMANDS = {
     "report": "a self-contained HTML report on a table",
     "plan": "what more labels will buy, and how many a target needs",
     "inspect": "what a model file holds, without loading it",
-    "demo": "calibrate digits from 100 labels",
+    "demo": "tell digits apart with few labels: who is as sure as right?",
 }
 
 

@@ -7,7 +7,8 @@ calibrated from the scores that each row would get had it been left out. No labe
 There may be two classes or any number more.
 
 Tables are .csv, .tsv, .txt (also .gz), .xlsx, .parquet, .feather, .npz (X, y, feature_names),
-.svmlight, .dta, .sav, .sas7bdat, .xpt or .h5ad.
+.svmlight, .dta, .sav, .sas7bdat, .xpt or .h5ad. A .parquet file may be larger than memory: its rows
+are then read in blocks, some thirty times, and its columns are judged by 50,000 of them.
 
 Examples
 --------
@@ -51,14 +52,18 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         begin("reading")
-        features, y, pool, groups = terminal.read_tables(options)
-        begin(f"fitting {len(features)} rows")
+        table, features, y, pool, groups, _ = terminal.read_tables(options, large=True)
+        begin(f"fitting {len(y)} rows")
         from angcal.report.findings import plain_words
         from angcal.report.verdict import judge
-        from angcal.tables import fit_table
+        from angcal.tables import fit_large, fit_table
 
         with terminal.threads(options.jobs):
-            fitted = fit_table(features, y, pool=pool, groups=groups)
+            given = {"pool": pool, "groups": groups}
+            if table is None:
+                fitted = fit_table(features, y, **given)
+            else:
+                fitted = fit_large(table, features, **given)
             verdict = judge(fitted, y, pool_rows=0 if pool is None else len(pool))
         begin("saving")
         if options.out:

@@ -8,7 +8,9 @@ classes have other shares than in training, say which, or give rows without labe
 
 With --interval every probability comes with two intervals: low_CLASS and high_CLASS, of the
 calibrated probability of rows with this score; row_low_CLASS and row_high_CLASS, of the row's own
-probability. Of two classes the second has them.
+probability. Of two classes the second has them. --plain adds plain_CLASS, what the logistic
+regression itself says before calibration, and --score its score: of each class where there are more
+than two.
 
 Examples
 --------
@@ -16,6 +18,7 @@ Examples
   angcal predict model.skops new.parquet --id patient --out probabilities.parquet
   angcal predict model.skops new.csv --out - | head
   angcal predict model.skops new.csv --interval 0.9 --out probabilities.csv
+  angcal predict model.skops new.csv --plain --score --out probabilities.csv
   angcal predict model.skops new.csv --prevalence 0.02
   angcal predict model.skops new.csv --prevalence mild=0.7,severe=0.2,fatal=0.1
   angcal predict model.skops new.csv --prevalence-from new.csv
@@ -69,6 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONFIDENCE",
         help="add intervals of this confidence (default: 0.9)",
     )
+    parser.add_argument(
+        "--plain", action="store_true", help="add the probabilities before calibration"
+    )
+    parser.add_argument("--score", action="store_true", help="add the score of the linear model")
     terminal.add_reading_arguments(parser)
     shares = parser.add_mutually_exclusive_group()
     shares.add_argument(
@@ -283,6 +290,8 @@ def _probabilities(model: Any, rows: Any, frame: Any, options: argparse.Namespac
     result["predicted"] = classes[p.argmax(axis=1)]
     if options.interval is not None:
         result = pd.concat([result, _intervals(model, rows, options.interval)], axis=1)
+    if options.plain or options.score:
+        result = pd.concat([result, _uncalibrated(model, rows, options)], axis=1)
     if identifier is not None:
         if identifier in result.columns:
             raise TableError(
@@ -315,6 +324,33 @@ def _intervals(model: Any, rows: Any, confidence: float) -> Any:
         for k, label in enumerate(named):
             columns[f"{prefix}low_{label}"] = found[:, k, 0]
             columns[f"{prefix}high_{label}"] = found[:, k, 1]
+    return pd.DataFrame(columns)
+
+
+def _uncalibrated(model: Any, rows: Any, options: argparse.Namespace) -> Any:
+    """Scores of the linear model, and the probabilities that it takes them for."""
+    import pandas as pd
+    from scipy.special import expit, softmax
+
+    from angcal.estimators import AngularLogisticRegressionCV
+    from angcal.metrics.scores import both_classes
+    from angcal.tables import TableError
+
+    classifier, transform = _classifier(model)
+    if not isinstance(classifier, AngularLogisticRegressionCV):
+        raise TableError(
+            "--plain and --score are about the logistic regression of angcal fit, and the model is "
+            f"a {type(classifier).__name__}; leave them out."
+        )
+    scores = _in_blocks(lambda block: classifier._scores(transform(block)), rows)
+    columns: dict[str, Any] = {}
+    if options.plain:
+        p = both_classes(expit(scores)) if scores.ndim == 1 else softmax(scores, axis=1)
+        columns |= {f"plain_{label}": p[:, k] for k, label in enumerate(classifier.classes_)}
+    if options.score and scores.ndim == 1:
+        columns["score"] = scores
+    elif options.score:
+        columns |= {f"score_{label}": scores[:, k] for k, label in enumerate(classifier.classes_)}
     return pd.DataFrame(columns)
 
 

@@ -1,10 +1,11 @@
 """Write a report on how far the probabilities of a table's classifier can be believed.
 
-One HTML file with pictures inside: the verdict in words, what to do next, reliability diagrams, a
-table of the classes, the angle between fitted and true weights, what calibration makes of a score,
-the path of penalties, a cross-validated comparison with uncalibrated models and other calibrators,
-and diagnostics. It loads nothing from the network and runs no script, so that it can be mailed,
-printed and archived.
+One HTML file with pictures inside: the verdict in words, what to do next, discrimination with a
+threshold to move, calibration, decision curve, what more labels would buy, every row with its
+interval, the largest weights and how stable they are, what was done to which column, a
+cross-validated comparison with uncalibrated models and other calibrators, a checklist for a study
+report and a glossary; the fit itself in a folded part for statisticians. It loads nothing from the
+network, and only its slider needs a script, so that it can be mailed, printed and archived.
 
 Tables are read as by angcal fit, with two classes or any number more.
 
@@ -12,6 +13,7 @@ Examples
 --------
   angcal report patients.csv --target relapse --out report.html
   angcal report patients.csv --target relapse --pool unlabelled.parquet --title "Relapse, 2024"
+  angcal report patients.csv --target relapse --positive yes --threshold 0.2 --id PatNr
   angcal report patients.csv --target relapse --json > numbers.json
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
@@ -22,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--title", help="heading of the report")
     parser.add_argument(
+        "--threshold",
+        type=_threshold,
+        default=0.5,
+        help="probability from which on one would act (default: 0.5); the page can move it",
+    )
+    parser.add_argument(
         "--repeats",
         type=terminal.at_least(1, "a number of repetitions from 1 up"),
         help="repetitions of the cross-validation (default: 1 to 4, fewer for larger tables)",
     )
+
+
+def _threshold(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.2 is")
+    return value
 
 
 def execute(options: argparse.Namespace) -> None:
@@ -61,10 +77,10 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
     with terminal.stages(1) as begin, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         begin("reading")
-        features, y, pool, groups = terminal.read_tables(options)
+        _, features, y, pool, groups, row_names = terminal.read_tables(options)
     from angcal.report import examine, page
     from angcal.report.comparison import fold_count, repeats_for
-    from angcal.report.findings import plain_words
+    from angcal.report.findings import Origin, plain_words
 
     size, n_classes = features.shape[0] * features.shape[1], len(set(y.tolist()))
     repeats = options.repeats or repeats_for(size, n_classes)
@@ -88,6 +104,13 @@ def _make(options: argparse.Namespace) -> tuple[Any, str]:
             notes=plain_words(caught),
             progress=progress,
             groups=groups,
+            origin=Origin(
+                file=options.data.name,
+                date=date.today().isoformat(),
+                positive=options.positive,
+                threshold=options.threshold,
+                row_names=row_names,
+            ),
         )
         begin("drawing")
         return found, page(found)

@@ -18,7 +18,7 @@ from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 from angcal.arguments import seed
 from angcal.cli.interrupts import asked, end_if_asked
@@ -313,34 +313,74 @@ def _jobs(text: str) -> int:
     return number
 
 
-def read_tables(options: Namespace) -> tuple[Any, Any, Any, Any]:
-    """(features, labels, pool or None, groups or None) that the arguments name.
+class Tables(NamedTuple):
+    """What the arguments of a command name; any but features and labels may be None."""
 
-    What may be a mistake in the table is warned about.
+    large: Any
+    features: Any
+    y: Any
+    pool: Any
+    groups: Any
+    row_names: list[str] | None
+
+
+def read_tables(options: Namespace, *, large: bool = False) -> Tables:
+    """A table that does not fit in memory, features, labels, pool, groups and names of the rows.
+
+    What may be a mistake in the table is warned about. With ``large`` a Parquet file that does not
+    fit in memory stays where it is; features are then those of some rows.
     """
     from angcal.tables.reading import check_file, read_table
 
     given = reading_options(options)
     if options.pool is not None:
         check_file(options.pool)
-    needed = [options.target, *([options.groups] if options.groups else [])]
-    frame = read_table(options.data, needed=needed, **given)
+    table = _open_large(options) if large else None
     # Each import as late as it can be: what is refused is refused at once.
-    from angcal.tables.targets import split_groups, split_target
+    if table is None:
+        needed = [options.target, *([options.groups] if options.groups else [])]
+        frame = read_table(options.data, needed=needed, **given)
+        from angcal.tables.targets import split_target
 
-    features, y = split_target(frame, options.target, positive=options.positive)
+        features, y = split_target(frame, options.target, positive=options.positive)
+    else:
+        features, y = table.sample, table.y
     groups = None
     if options.groups is not None:
+        from angcal.tables.targets import split_groups
+
         features, groups = split_groups(features, options.groups)
     from angcal.tables import choose_columns, warn_about
 
+    row_names = None
+    if options.id in features.columns:
+        from angcal.tables.columns import as_text
+
+        row_names = as_text(features[options.id])
     features = choose_columns(
         features, drop=options.drop, keep=options.keep, identifier=options.id or ""
     )
-    warn_about(features, y, options.target, grouped=groups is not None)
+    shown = y if table is None else y[table.sampled]
+    warn_about(features, shown, options.target, grouped=groups is not None)
     given |= {"sheet": None}  # of the table, not of the pool
     pool = None if options.pool is None else read_table(options.pool, **given)
-    return features, y, pool, groups
+    return Tables(table, features, y, pool, groups, row_names)
+
+
+def _open_large(options: Namespace) -> Any:
+    """The table where it does not fit in memory."""
+    from angcal.tables.reading import is_large
+
+    if not is_large(options.data):
+        return None
+    if options.groups is not None:
+        raise UsageError(
+            f"--groups {options.groups} needs the whole table in memory, and {options.data} does "
+            "not fit; take fewer rows or columns."
+        )
+    from angcal.tables.streaming import open_large
+
+    return open_large(options.data, options.target, positive=options.positive)
 
 
 def threads(number: int | None) -> AbstractContextManager[Any]:

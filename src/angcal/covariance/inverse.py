@@ -33,6 +33,8 @@ class Precision:
         measure its inflation.
     method : {"exact", "conjugate gradients"}
         Whether products are exact to rounding, or solved for by passes over a pool.
+    rows : int
+        Rows that gave Σ̂; 0 where Σ is known.
     """
 
     rank: int
@@ -43,6 +45,7 @@ class Precision:
     root: Floats | None = None
     operator: Any = None
     method: str = "exact"
+    rows: int = 0
 
     def pair(self, rows: Floats) -> tuple[Floats, Floats]:
         """Two arrays (A, B) of as many rows, with (A Bᵀ)_ij = x_iᵀΣ⁻¹x_j; tensors for tensors."""
@@ -130,7 +133,9 @@ def check_covariance(matrix: Any, n_features: int) -> Floats:
     return 0.5 * (S + S.T)
 
 
-def invert(matrix: Floats, *, source: str, estimated: bool, fresh: bool) -> Precision:
+def invert(
+    matrix: Floats, *, source: str, estimated: bool, fresh: bool, rows: int = 0
+) -> Precision:
     """Σ⁻¹ by Cholesky, or on the range of Σ by eigenvalues where Σ is singular."""
     scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     kept = scale > 0
@@ -140,7 +145,7 @@ def invert(matrix: Floats, *, source: str, estimated: bool, fresh: bool) -> Prec
         factor = linalg.cholesky(matrix, lower=True, check_finite=False)
         if np.any(np.diag(factor) ** 2 < RANK_TOLERANCE * np.diag(matrix)):
             raise linalg.LinAlgError
-        return Precision(len(matrix), source, estimated, fresh, cholesky=factor)
+        return Precision(len(matrix), source, estimated, fresh, cholesky=factor, rows=rows)
     except linalg.LinAlgError:
         values, vectors = linalg.eigh(matrix, check_finite=False)
     top = max(values[-1], 0.0)
@@ -151,7 +156,7 @@ def invert(matrix: Floats, *, source: str, estimated: bool, fresh: bool) -> Prec
         )
     range_ = values > RANK_TOLERANCE * top
     factor = vectors[:, range_] / np.sqrt(values[range_])
-    return Precision(int(range_.sum()), source, estimated, fresh, root=factor)
+    return Precision(int(range_.sum()), source, estimated, fresh, root=factor, rows=rows)
 
 
 def pool_covariance(pool: Any, centred: bool = True) -> tuple[Floats, Floats]:

@@ -107,7 +107,7 @@ def _exact_precision(pool: Pool, centred: bool, note: str = "") -> Precision | s
     if not np.any(matrix):
         return "every column of the pool is constant"
     source = f"a pool of {pool.n_rows} rows{note}"
-    return invert(matrix, source=source, estimated=True, fresh=True)
+    return invert(matrix, source=source, estimated=True, fresh=True, rows=pool.n_rows)
 
 
 def _matrix_free_precision(
@@ -129,7 +129,10 @@ def _matrix_free_precision(
         f"{inverse.n_probes} probes)"
     )
     return Precision(
-        inverse.rank, source, True, True, operator=inverse, method="conjugate gradients"
+        *(inverse.rank, source, True, True),
+        operator=inverse,
+        method="conjugate gradients",
+        rows=pool.n_rows,
     )
 
 
@@ -153,4 +156,5 @@ def _fitted_precision(estimator: BaseEstimator, pool: Pool | None, X: Matrix) ->
         source=f"{name} on {where}",
         estimated=True,
         fresh=pool is not None,
+        rows=rows.shape[0],
     )

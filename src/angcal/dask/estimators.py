@@ -14,7 +14,7 @@ from angcal.dask.rows import open_rows
 from angcal.estimators.far import far_intercept
 from angcal.estimators.options import check_options, is_for_many_classes
 from angcal.estimators.prediction import states_for_files
-from angcal.estimators.training import Training, far_training, refuse_far
+from angcal.estimators.training import Training, checked_groups, far_training, refuse_far
 from angcal.pools import RowsPool
 
 # What says where rows are, and is no part of a fitted model.
@@ -52,16 +52,27 @@ class _OnDask:
     without_training = to_local
 
     def _open(
-        self, X: Any, y: Any, sample_weight: Any, pool: Any, intercept: bool, many: bool
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        pool: Any,
+        groups: Any,
+        intercept: bool,
+        many: bool,
     ) -> tuple[Training, Any]:
-        """Rows, labels and weights, and the pool."""
-        engine = Engine(self.client)
-        columns = [name for name in (y, sample_weight) if isinstance(name, str)]
+        """Rows, labels, weights and groups, and the pool."""
+        engine, given = Engine(self.client), (y, sample_weight, groups)
+        named = [isinstance(v, str) for v in given[:2]]
+        named.append(isinstance(groups, str) and groups != "copies")
+        columns = [name for name, is_name in zip(given, named, strict=True) if is_name]
         opened = open_rows(X, intercept, engine, self.persist, columns)
-        labels, weights = (
-            opened.named[v] if isinstance(v, str) else _here(v, engine) for v in (y, sample_weight)
+        labels, weights, together = (
+            opened.named[v] if is_name else _here(v, engine)
+            for v, is_name in zip(given, named, strict=True)
         )
-        training = far_training(self, opened.rows, labels, weights, many)
+        together = checked_groups(together, labels)
+        training = far_training(self, opened.rows, labels, weights, many, together)
         if opened.features is not None:
             self.feature_names_in_ = np.array(opened.features, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -183,7 +194,13 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
         self.callback = callback
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, resume: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        pool: Any = None,
+        groups: Any = None,
+        resume: Any = None,
     ) -> AngularCalibratedClassifier:
         """Fit the base model, estimate angle and link, build the curve.
 
@@ -197,6 +214,9 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
             Their weights, positive.
         pool : Dask collection, array or blocks of rows, optional
             Overrides the constructor's pool.
+        groups : (n,) array, Dask array, name of a column or "copies", optional
+            Which rows belong together. Groups whose rows lie in one block take one pass; rows of
+            others are brought to this process, so that sorting rows by group pays.
         resume : array, optional
             The point to start from: what ``callback`` got last, or the ``point`` of a
             `ClusterError`.
@@ -212,7 +232,7 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
         if intercept is None:
             refuse_far()
         many = self._takes_many_classes()
-        training, pool = self._open(X, y, sample_weight, pool, bool(intercept), many)
+        training, pool = self._open(X, y, sample_weight, pool, groups, bool(intercept), many)
         self._point, self._resume = None, resume
         try:
             self._fit_training(training, pool)
@@ -330,8 +350,8 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
         self.client = client
         self.persist = persist
 
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
     ) -> AngularLogisticRegressionCV:
         """Fit all penalties, choose one, estimate its angle and link, build its curve.
 
@@ -345,6 +365,8 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
             Their weights, positive.
         pool : Dask collection, array or blocks of rows, optional
             Overrides the constructor's pool.
+        groups : (n,) array, Dask array, name of a column or "copies", optional
+            Which rows belong together.
 
         Returns
         -------
@@ -355,6 +377,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
         self._check_path_options()
         pool = self._given_pool(pool)
         many = is_for_many_classes(self.link)
-        training, pool = self._open(X, y, sample_weight, pool, bool(self.fit_intercept), many)
+        given = (X, y, sample_weight, pool, groups)
+        training, pool = self._open(*given, bool(self.fit_intercept), many)
         self._fit_training(training, pool)
         return self

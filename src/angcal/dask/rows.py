@@ -11,7 +11,6 @@ lost with a worker, with the same bits.
 
 from __future__ import annotations
 
-import operator
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,9 @@ from angcal._typing import Floats
 from angcal.arrays import is_dask
 from angcal.dask.engine import FAN_IN, Engine, flat_keys
 from angcal.rows import FarRows, added
+
+INLINE_BYTES = 1 << 16
+"""What all blocks share is part of every task up to this size, and a task of its own beyond."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +96,10 @@ class DaskRows(FarRows):
         self.passes += 1
         function = getattr(f, "func", f)
         name = f"angcal-{function.__name__.strip('_')}-{uuid.uuid4().hex[:12]}"
-        first = (name, "shared")
-        graph: dict[Any, Any] = {first: Pass(f, shared, self._blocks.prepare)}
+        first: Any = Pass(f, shared, self._blocks.prepare)
+        graph: dict[Any, Any] = {}
+        if sum(np.asarray(each).nbytes for each in shared) > INLINE_BYTES:
+            graph, first = {(name, "shared"): first}, (name, "shared")
         used = range(len(self._blocks.keys)) if places is None else places
         keys = [(name, "block", b) for b in used]
         for b, key in zip(used, keys, strict=True):
@@ -153,24 +157,18 @@ class DaskRows(FarRows):
         self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
     ) -> tuple[Any, Any]:
         graph, keys = self._graph(f, shared, vectors)
-        lines = [(key[0], "lines", key[2]) for key in keys]
-        parts = [(key[0], "part", key[2]) for key in keys]
-        for key, line, part in zip(keys, lines, parts, strict=True):
-            graph[line] = (operator.itemgetter(0), key)
-            graph[part] = (operator.itemgetter(1), key)
-        root = self._tree(graph, parts, added)
-        *stacked, total = self._run(graph, [*lines, root])
-        return np.concatenate(stacked), total
+        lines, total = self._run(graph, [self._tree(graph, keys, _stacked_and_added)])[0]
+        return lines, total
 
     def take(self, index: np.ndarray) -> Floats:
         index = np.asarray(index)
         block = np.searchsorted(self._bounds, index, side="right") - 1
         used = np.unique(block)
         graph, keys = self._graph(_rows_of_block, (), (), used.tolist())
-        name, found = keys[0][0], np.empty((len(index), self.shape[1]))
+        found = np.empty((len(index), self.shape[1]))
         for b, key in zip(used, keys, strict=True):
             places = index[block == b] - self._bounds[b]
-            graph[key] = (run_block, (name, "shared"), self._blocks.keys[b], places)
+            graph[key] = (*graph[key], places)
         for b, rows in zip(used, self._run(graph, keys), strict=True):
             found[block == b] = rows
         return found
@@ -207,6 +205,11 @@ def run_block(this: Pass, block: Any, *lines: Any) -> Any:
 def merged(merge: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
     """Partial results, from the first to the last."""
     return reduce(merge, [aligned(part) for part in parts])
+
+
+def _stacked_and_added(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Of two parts of a sweep: lines below each other, and sums."""
+    return np.concatenate([a[0], b[0]]), added(a[1], b[1])
 
 
 def _rows_of_block(X: Any, index: np.ndarray) -> Floats:

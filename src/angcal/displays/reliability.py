@@ -232,7 +232,7 @@ def _draw_frame(ax: Axes, of_likeliest: bool) -> None:
     gid = "angcal-reliability-diagonal"
     if any(line.get_gid() == gid for line in ax.lines):
         return
-    ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=gid, label="calibrated", zorder=1)
+    ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=gid, label="perfect", zorder=1)
     across, up = "Mean predicted probability", "Observed frequency"
     if of_likeliest:
         across, up = "Mean probability of the likeliest class", "Share of rows where it is right"

@@ -207,7 +207,8 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
     def _fit_training(self, training: Training, pool: Any) -> Self:
         """All steps, from rows that have been checked."""
         refuse_options(self, training, pool)
-        if training.on_device and training.n_classes > 2 and self._needs_few_rows(pool):
+        many = training.on_device and training.n_classes > 2
+        if many and training.groups is None and self._needs_few_rows(pool):
             return self._keep(self._fit_few_rows(training))
         rows, fits, observed = self._fit_model(training)  # (A), (B)
         options = self._options(pool, rows, sign_holdout=self._validated_holdout())

@@ -82,8 +82,11 @@ class AroundModel(CalibratedPrediction):
         else:
             self.estimator_ = fit_base(self._model(), training)
             rows = self._training_rows(training.X)
+            # Groups of two classes ask for a factorization, which then serves all.
+            alone = training.groups is None or training.n_classes > 2
+            method = self.observables if alone or self.observables == "exact" else "single"
             fits, self.distance_to_optimum_ = read_base(
-                self.estimator_, rows, training, method=self.observables, polish=self.polish
+                self.estimator_, rows, training, method=method, polish=self.polish
             )
         self.coef_ = np.vstack([fit.coef for fit in fits])
         self.intercept_ = np.hstack([fit.intercept for fit in fits])

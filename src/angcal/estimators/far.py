@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.estimators.base_model import (
     LARGEST_DISTANCE,
@@ -24,6 +25,7 @@ from angcal.penalties import Ridge
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import problem_of, unwrap
 from angcal.sklearn_problems.reader import class_factors
+from angcal.solvers.far_matrix import MatrixNewton
 from angcal.solvers.far_newton import FarNewton, Watch
 from angcal.solvers.newton_cg import Solution
 
@@ -81,40 +83,54 @@ def fit_far(
     fitted.classes_, fitted.n_features_in_ = training.classes, training.X.shape[1]
     factors = class_factors(problem_of(fitted), fitted, training.codes, training.weights)
     weights, strength = training.weights * factors, 1.0 / float(model.C)
-    K = training.n_classes
-    loss = Logistic() if K == 2 else Multinomial(K)
-    solver = FarNewton(training.X, training.codes, weights, np.array([strength]), loss, watch=watch)
-    found = solver.solve(0.0, float(model.tol), start)
+    rows, codes = training.X, training.codes
+    by_matrix = training.n_classes == 2 and plan.takes_matrices(rows.shape[1], rows.streamed)
+    if by_matrix:
+        newton = MatrixNewton(rows, codes, weights, strength, watch=watch)
+        found = newton.solve(float(model.tol), start)
+        fit = _with_matrix(_fit_of(newton, found, strength, method), newton, method)
+        distance = newton.left
+    else:
+        loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
+        solver = FarNewton(rows, codes, weights, np.array([strength]), loss, watch=watch)
+        found = solver.solve(0.0, float(model.tol), start)
+        fit = _fit_of(solver, found, strength, method)
+        distance = fit.distance_to_optimum if np.any(fit.coef) else np.nan
     fitted.coef_, fitted.intercept_ = found.coef.T, found.intercepts
     fitted.n_iter_ = np.array([found.newton_steps])
-    fit = _fit_of(solver, found, method)
-    distance = solver.left
-    if not solver.by_matrix:
-        distance = fit.distance_to_optimum if np.any(fit.coef) else np.nan
     if distance > LARGEST_DISTANCE:
         warn_of_distance(distance, elsewhere=False, can_polish=False)
     return fitted, [fit], distance
 
 
-def _fit_of(solver: FarNewton, found: Solution, method: str) -> LinearFit:
+def _fit_of(
+    solver: FarNewton | MatrixNewton, found: Solution, strength: float, method: str
+) -> LinearFit:
     coef, intercept, scores = found.problem(0)
-    fit = LinearFit(
+    return LinearFit(
         X=solver.rows,
         labels=solver.labels,
         weights=solver.weights,
         coef=coef,
         intercept=intercept,
         loss=solver.loss,
-        penalty=Ridge(float(solver.strengths[0]) / solver.total),
+        penalty=Ridge(strength / solver.total),
         fit_intercept=solver.rows.intercept,
         iterations=found.newton_steps,
         hessian_method=method,
         known_scores=scores,
     )
-    if solver.last_gram is None or method == "randomised":
+
+
+def _with_matrix(fit: LinearFit, newton: MatrixNewton, method: str) -> LinearFit:
+    """With the matrix of the last step, which moved the scores by next to nothing."""
+    if method == "randomised" or newton.left > plan.LARGEST_FAR_STEP:
         return fit
-    # The matrix of the last step, which moved the scores by next to nothing.
     hessian = FarHessian(
-        solver.rows, fit.curvatures, list(solver.strengths), grams=solver.last_gram[None]
+        newton.rows,
+        fit.curvatures,
+        [newton.strength],
+        grams=newton.gram[None],
+        single=newton.single,
     )
     return fit.with_hessian(hessian)

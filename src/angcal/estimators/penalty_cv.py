@@ -11,10 +11,8 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
 from angcal import plan
@@ -22,13 +20,13 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host, placed_like
 from angcal.calibrate import Calibration, Options
 from angcal.estimators.angular_base import AngularBase
-from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.options import (
     check_options,
     is_for_many_classes,
     refuse_options,
     warn_if_unlike,
 )
+from angcal.estimators.path_fits import PathFit, fit_paths, shares_of_paths
 from angcal.estimators.prediction import of_each_class
 from angcal.estimators.training import (
     ARRAY_RULES,
@@ -40,11 +38,8 @@ from angcal.estimators.training import (
     warn_about_repeats,
 )
 from angcal.intervals import Law, interval_law
-from angcal.losses import Multinomial
-from angcal.multiclass import class_scores
 from angcal.notices import AngleWarning, PenaltyWarning, warn
-from angcal.observables import Observables, honest_scores, observe
-from angcal.penalties import Ridge
+from angcal.observables import Observables
 from angcal.penalty_path import (
     SCORINGS,
     ClassCurves,
@@ -52,18 +47,13 @@ from angcal.penalty_path import (
     LooCurves,
     PenaltyAverage,
     PenaltyPath,
-    choose,
     cosines_under,
-    make_design,
-    moved_to,
-    observe_path,
-    penalty_shares,
-    with_doubt,
 )
 from angcal.problem import LinearFit
 from angcal.rows import as_rows
-from angcal.solvers.newton_cg import Solution
 from angcal.threads import side_pools_at_rest
+
+LINEAR = ("coef", "intercept")
 
 
 class AngularLogisticRegressionCV(AngularBase):
@@ -112,6 +102,15 @@ class AngularLogisticRegressionCV(AngularBase):
         probabilities that are a little too modest. The price is several linear models where there
         was one: prediction takes as many products, and a pool must
         allow several passes. All other attributes stay those of the one chosen fit.
+    spectrum : {"average", "one", None}, default="average"
+        How a pool shapes the penalty. A ridge penalty expects the part s of the signal's variance
+        along an eigenvector of the features' covariance with eigenvalue s; on real data it is s^p
+        with p of 1 to 3. With a pool, fits are made for p = 1, 1.5 and 2 and weighed by their
+        leave-one-out likelihood and a prior about 1. "average": probabilities are averages over
+        up to three linear models, with curves from the labels unless the link is known. "one": the
+        model of the likeliest p alone. None: a pool tells the angle and leaves the weights as they
+        are. Without a pool p is 1, and also for rows in blocks, large tensors, and a pool that can
+        be gone over once only; ``spectrum_reason_`` says so.
 
     Attributes
     ----------
@@ -126,6 +125,12 @@ class AngularLogisticRegressionCV(AngularBase):
         Weights under every penalty.
     shares_ : (m,) array
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
+    exponent_ : float
+        p of the chosen fit; 1 is ridge.
+    exponents_, exponent_shares_ : (k,) arrays
+        Every p that was tried, and its share.
+    spectrum_reason_ : str
+        Why p = 1 alone was tried; empty where others were.
     average_ : PenaltyAverage, FoldAverage or None
         The models that are averaged.
     angle_, link_, scale_, curve_, interval_law_, observables_, loo_proba_, plain_loo_proba_, coef_,
@@ -174,6 +179,7 @@ class AngularLogisticRegressionCV(AngularBase):
         tol: float = 1e-3,
         confidence: float = 0.95,
         average: str | None = None,
+        spectrum: str | None = "average",
     ) -> None:
         self.Cs = Cs
         self.fit_intercept = fit_intercept
@@ -187,6 +193,7 @@ class AngularLogisticRegressionCV(AngularBase):
         self.tol = tol
         self.confidence = confidence
         self.average = average
+        self.spectrum = spectrum
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
@@ -254,44 +261,36 @@ class AngularLogisticRegressionCV(AngularBase):
         return self
 
     def _fit_path(self, training: Training, options: Options) -> None:
-        """All penalties, the choice among them, and the calibration of the chosen one."""
-        X, is_sparse = training.X, sparse.issparse(training.X)
-        if training.on_device:
-            X = as_rows(X, bool(self.fit_intercept))
-        design = self._design(training)
-        self.Cs_ = self._inverse_strengths(design)
+        """All penalties and exponents, the choice among them, and the chosen one's calibration."""
+        X = as_rows(training.X, bool(self.fit_intercept)) if training.on_device else training.X
         # (A), (B) Fits under all penalties, and what each reveals.
-        with np.errstate(over="ignore"):
-            strengths = 1.0 / self.Cs_  # the solver refuses infinity, and names Cs
-        solution = design.solver(strengths).solve(self.tol)
-        observed = observe_path(
-            design, strengths, solution, self.observables, groups=training.groups_of(X)
-        )
-        curves = path_curves(design, solution, observed, training.weights)
-        errors = curves.sampling_error(self.scoring, observed)
-        index = choose(getattr(curves, self.scoring), errors, is_sparse=is_sparse)
-        self.C_ = float(self.Cs_[index])
-        self._warn_if_at_end(index)
-        fit = self._finish(X, design, solution.column(index), observed[index])
+        paths, self.spectrum_reason_ = fit_paths(self, training, options)
+        shares = shares_of_paths(paths)
+        path = paths[int(np.argmax(shares))]
+        self.exponent_, self.exponent_shares_ = path.exponent, shares
+        self.exponents_ = np.array([each.exponent for each in paths])
+        self.Cs_, self.C_ = path.Cs, path.C
+        self._warn_if_at_end(path.index)
+        fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
+        self.distance_to_optimum_ = distance
+        self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
         warn_about_repeats(X, training.codes, [self.observables_])
         # (C), (D) Angle, link and curve of the chosen one.
         self._keep(self._calibrated([fit], [self.observables_], training, options))
-        self.path_ = self._report(curves, observed, errors, index)
-        restored = [design.restore(*solution.problem(c)[:2]) for c in range(len(self.Cs_))]
-        self.coefs_paths_ = np.array([coef for coef, _ in restored])
-        self.shares_ = (np.arange(len(self.Cs_)) == index).astype(np.float64)
+        self.path_ = self._report(path.curves, path.observed, path.errors, path.index)
+        self.coefs_paths_ = path.restored[0]
+        over_penalties = self.average == "penalties"
+        self.shares_ = path.penalty_shares if over_penalties else path.chosen_alone
         self.average_ = None
-        if self.average == "penalties":
-            doubt = curves.sampling_error("log_loss", observed)
-            losses = with_doubt(curves.log_loss, doubt, is_sparse=is_sparse)
-            self.shares_ = penalty_shares(losses, curves.independent_labels(index))
-            intercepts = np.array([intercept for _, intercept in restored])
-            self.average_ = self._averaged(fit, intercepts, observed, training, options)
-
-    def _design(self, training: Training) -> Design:
-        weights = training.weights * compute_sample_weight(self.class_weight, training.y)
-        intercept, K = bool(self.fit_intercept), training.n_classes
-        return make_design(training.X, training.codes, weights, intercept, K)
+        used = shares if self.spectrum == "average" else (shares == shares.max()) * 1.0
+        if over_penalties or np.sum(used > 0.0) > 1:
+            pairs = zip(used, paths, strict=True)
+            kept = [
+                (share * (each.penalty_shares if over_penalties else each.chosen_alone), each)
+                for share, each in pairs
+                if share > 0.0
+            ]
+            self.average_ = self._averaged(kept, fit, training, options)
 
     def _warn_if_at_end(self, index: int) -> None:
         """Say so where the best of the given Cs is the first or the last.
@@ -309,34 +308,34 @@ class AngularLogisticRegressionCV(AngularBase):
 
     def _averaged(
         self,
+        shared: list[tuple[Floats, PathFit]],
         chosen: LinearFit,
-        intercepts: Floats,
-        observables: list[Observables],
         training: Training,
         options: Options,
     ) -> PenaltyAverage:
-        """The models of all penalties that have a share, each calibrated as the chosen one is."""
-        used = np.flatnonzero(self.shares_)
-        curves, laws = [], []
-        for k in used.tolist():
-            observed, intercept = observables[k], intercepts[k]
-            fit = replace(
-                chosen,
-                coef=self.coefs_paths_[k],
-                intercept=intercept,
-                penalty=Ridge(float(1.0 / (self.Cs_[k] * chosen.total_weight))),
-                known_scores=observed.scores,
-            )
-            observed = replace(observed, linear_scores=observed.scores - intercept)
-            with warnings.catch_warnings():
-                # The chosen penalty has said what there is to say.
-                warnings.simplefilter("ignore", AngleWarning)
-                result = self._calibrated([fit], [observed], training, options)
-            curves.append(result.curve if isinstance(result, Calibration) else result.map)
-            laws.append(interval_law(result))
-        return PenaltyAverage(
-            self.shares_[used], self.coefs_paths_[used], intercepts[used], curves, laws
-        )
+        """The models of all penalties that have a share, each calibrated as the chosen one is.
+
+        Over several exponents, curves are those of the labels alone: with few of them the pool's
+        angle made log-losses on real labels worse (docs/pool.md). Intervals keep it.
+        """
+        shares, fits, curves, laws = [], [], [], []
+        guided = options.link_known or options.angle != "auto" or options.covariance is not None
+        for_curves = options if guided or len(shared) < 2 else replace(options, pool=None)
+        for path_shares, path in shared:
+            for k in np.flatnonzero(path_shares).tolist():
+                fit, observed = path.member(k, chosen)
+                with warnings.catch_warnings():
+                    # The chosen penalty has said what there is to say.
+                    warnings.simplefilter("ignore", AngleWarning)
+                    result = self._calibrated([fit], [observed], training, options)
+                    laws.append(interval_law(result))
+                    if for_curves is not options:
+                        result = self._calibrated([fit], [observed], training, for_curves)
+                shares.append(path_shares[k])
+                fits.append(fit)
+                curves.append(result.curve if isinstance(result, Calibration) else result.map)
+        coefs, intercepts = (np.array([getattr(fit, name) for fit in fits]) for name in LINEAR)
+        return PenaltyAverage(np.array(shares) / sum(shares), coefs, intercepts, curves, laws)
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, K) probabilities, of the chosen fit or averaged."""
@@ -369,6 +368,8 @@ class AngularLogisticRegressionCV(AngularBase):
             raise ValueError(f"scoring={self.scoring!r} must be one of {', '.join(SCORINGS)}.")
         if self.average not in (None, "penalties", "folds"):
             raise ValueError(f"average={self.average!r} must be None, 'penalties' or 'folds'.")
+        if self.spectrum not in (None, "average", "one"):
+            raise ValueError(f"spectrum={self.spectrum!r} must be 'average', 'one' or None.")
         if not (isinstance(self.tol, Real) and 0.0 < self.tol < 1.0):
             raise ValueError(
                 f"tol={self.tol!r} must lie between 0 and 1: it is the relative accuracy of the "
@@ -390,35 +391,6 @@ class AngularLogisticRegressionCV(AngularBase):
                 "infinity is a fit without penalty, for which use AngularCalibratedClassifier."
             )
         return values
-
-    def _finish(
-        self, X: Matrix, design: Design, start: Solution, observed: Observables
-    ) -> LinearFit:
-        """The chosen fit at its optimum, and its observables."""
-        solver = design.solver(np.array([1.0 / self.C_]))
-        # Its scores are then far closer to the optimum than its angle could notice.
-        solution = solver.continued(start, min(self.tol, 1e-4))
-        self.distance_to_optimum_ = float(solver.distances(solution)[0])
-        coef, intercept = design.restore(*solution.problem(0)[:2])
-        fit = replace(
-            design.fit_at(solution, 0, 1.0 / self.C_),
-            X=X,
-            coef=coef,
-            intercept=intercept,
-            known_scores=None,
-            hessian_method=self.observables,
-        )
-        if self.distance_to_optimum_ > LARGEST_DISTANCE and coef.ndim == 1:
-            # Where products in single precision do not get there, factorizations do.
-            fit = polished(fit)
-            self.distance_to_optimum_ = fit.distance_to_optimum
-            self.observables_ = observe(fit, observed.groups)
-        else:
-            found = moved_to(observed, design, solution)
-            # Without the intercept for rows as given, not for centered ones.
-            self.observables_ = replace(found, linear_scores=found.scores - intercept)
-        self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
-        return fit
 
     def _report(
         self,
@@ -449,26 +421,6 @@ class AngularLogisticRegressionCV(AngularBase):
         )
 
 
-def path_curves(
-    design: Design, solution: Solution, observables: list[Observables], weights: Floats
-) -> LooCurves | ClassCurves:
-    """What every penalty's fit loses on rows that it has not seen; weights are those of cases."""
-    fits = [design.fit_at(solution, c, 0.0) for c in range(len(observables))]
-    if isinstance(design.loss, Multinomial):
-        pairs = zip(fits, observables, strict=True)
-        scores = [class_scores([fit], [found]) for fit, found in pairs]
-        return ClassCurves(scores, design.labels, weights)
-    honest = [honest_scores(fit, found) for fit, found in zip(fits, observables, strict=True)]
-    return LooCurves(
-        np.column_stack([found.calibration_scores for found in observables]),
-        np.column_stack(honest),
-        np.column_stack([found.loo_scores for found in observables]),
-        design.labels,
-        weights,
-        observables[0].groups,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class FoldAverage:
     """Classifiers of which each was fitted without one fold."""
@@ -482,9 +434,15 @@ class FoldAverage:
 
     def interval_models(self, rows: Matrix) -> tuple[list[float], list[Law], list[Floats]]:
         """(shares, laws, scores) of the classifiers."""
-        found = [classifier._interval_models(rows) for classifier in self.classifiers]
-        laws, scores = [laws[0] for _, laws, _ in found], [scores[0] for _, _, scores in found]
-        return [1.0 / len(found)] * len(found), laws, scores
+        shares: list[float] = []
+        laws: list[Law] = []
+        scores: list[Floats] = []
+        for classifier in self.classifiers:
+            own, more_laws, more_scores = classifier._interval_models(rows)
+            shares += [share / len(self.classifiers) for share in own]
+            laws += more_laws
+            scores += more_scores
+        return shares, laws, scores
 
 
 def check_folds(labels: Floats) -> int:

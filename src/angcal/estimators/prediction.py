@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import namespace_of, on_host, placed_like, product
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, product
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
 from angcal.estimators.lazy import lazy_on_dask
@@ -48,6 +48,13 @@ def states_for_files(keep_observables: bool) -> Iterator[None]:
         _left_out_of_states.reset(token)
 
 
+def _of_arrays(fitted: Any) -> Any:
+    """A fitted model whose attributes are arrays instead of tensors."""
+    found = copy(fitted)
+    vars(found).update((k, on_host(v)) for k, v in vars(fitted).items() if is_tensor(v))
+    return found
+
+
 class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     """P(y | x) = F(xᵀŵ + b̂) of a fitted classifier with ``coef_``, ``intercept_`` and ``curve_``.
 
@@ -70,6 +77,11 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         # Rows that ``plan`` reads: no file and no copy is to grow by them.
         state.pop("_pilot", None)
         unsaved = set(state.pop("_unsaved_parameters", ()))
+        if _left_out_of_states.get():
+            # A file knows no device: what was fitted to a tensor is loaded as arrays.
+            state.update((k, on_host(v)) for k, v in state.items() if is_tensor(v))
+            if is_tensor(getattr(state.get("estimator_"), "coef_", None)):
+                state["estimator_"] = _of_arrays(state["estimator_"])
         for name in _left_out_of_states.get():
             if name in OF_TRAINING and name in state:
                 del state[name]

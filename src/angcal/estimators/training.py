@@ -144,15 +144,15 @@ def validated(
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         refuse_dask(values, name)
-    groups = _checked_groups(groups, y)
+    groups = checked_groups(groups, y)
     if on_device(X):
-        refused = [*(fit_params or {}), *([] if groups is None else ["groups"])]
-        if refused:
+        if fit_params:
             raise TypeError(
-                f"fit was given {', '.join(refused)}, but the solver for tensors takes no fit "
+                f"fit was given {', '.join(fit_params)}, but the solver for tensors takes no fit "
                 "parameters; leave it out, or pass NumPy arrays."
             )
         training = _checked_tensor(estimator, X, y, sample_weight, many_classes)
+        training = replace(training, groups=groups)
     elif (far := far_rows(X, far_intercept)) is not None:
         return far_training(estimator, far, y, sample_weight, many_classes, groups)
     else:
@@ -219,7 +219,7 @@ def _weighted(
     return training
 
 
-def _checked_groups(groups: Any, y: Any) -> Any:
+def checked_groups(groups: Any, y: Any) -> Any:
     """One value for each row, or "copies"."""
     if groups is None or (isinstance(groups, str) and groups == "copies"):
         return groups
@@ -271,8 +271,6 @@ def far_training(
     groups: Any = None,
 ) -> Training:
     """Labels and weights in memory, one for each of the rows that are not."""
-    if groups is not None:
-        raise TypeError("groups are not taken where rows come in blocks; pass one array.")
     classes, codes = encode(column_or_1d(np.asarray(y), warn=True), many_classes)
     if len(codes) != rows.shape[0]:
         raise ValueError(f"X has {rows.shape[0]} rows and y {len(codes)} labels; give one each.")
@@ -283,7 +281,8 @@ def far_training(
             "blocks; drop rows of weight 0."
         )
     estimator.n_features_in_ = rows.shape[1]
-    return _begun(estimator, Training(rows, classes, codes, weights, sample_weight is not None))
+    training = Training(rows, classes, codes, weights, sample_weight is not None, groups=groups)
+    return _begun(estimator, training)
 
 
 def _checked_tensor(

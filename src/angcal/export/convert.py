@@ -92,7 +92,7 @@ def _last_step(model: Any) -> Any:
 
 
 def _column_count(X: Any) -> int:
-    if isinstance(X, Integral) and not isinstance(X, bool) and int(X) > 0:
+    if isinstance(X, Integral) and not isinstance(X, bool) and int(X) > 0:  # type: ignore[redundant-expr]
         return int(X)
     shape = np.shape(X)
     if len(shape) != 2 or shape[1] == 0:

@@ -103,12 +103,11 @@ def factorize(
         N·q₀; zero for a free intercept.
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
-    method : {"exact", "single", "primal", "randomised", "auto"}, default="exact"
-        "single" is exact in single precision where that will do, "primal" on the side of the
-        columns. "randomised" needs products with X only
-        (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it where it
-        is possible and the smaller side of X is large, and factorizes a small well-conditioned
-        matrix in single precision.
+    method : {"exact", "single", "randomised", "auto"}, default="exact"
+        "single" is exact in single precision where that will do. "randomised" needs products with
+        X only (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it
+        where it is possible and the smaller side of X is large, and factorizes a small
+        well-conditioned matrix in single precision.
     """
     d = X.shape[1]
     columns = np.arange(d) if active is None else np.flatnonzero(active)
@@ -125,9 +124,9 @@ def factorize(
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
         single = method in ("auto", "single")
-        return factorize_exactly(*common, single=single, primal=method == "primal")
+        return factorize_exactly(*common, single=single)
 
-    if method in ("exact", "single", "primal"):
+    if method in ("exact", "single"):
         return exact()
     reason = _why_not_sampled(Q, curvatures, active)
     if method == "randomised" and reason is not None:

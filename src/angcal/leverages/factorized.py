@@ -28,7 +28,6 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     SingularHessianError,
@@ -36,6 +35,7 @@ from angcal.leverages.cholesky import (
     row_parts,
     sum_of_squares,
 )
+from angcal.leverages.groups import Blocks
 from angcal.rows import Rows, as_rows
 
 
@@ -72,11 +72,11 @@ class PenalizedHessian:
     """Ĥ as an operator: ``solve`` and ``leverages``.
 
     Build it with :func:`angcal.leverages.factorize`; which of the two sides is used is recorded in
-    ``side``.
+    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.Blocks`).
     """
 
     side: str
-    engine: Any
+    engine: _Primal | _Dual
     remark: str = ""
 
     # An exact factorization has nothing to add to this.
@@ -89,10 +89,6 @@ class PenalizedHessian:
     def leverages(self) -> Floats:
         """h_i of every row."""
         return self.engine.leverages()
-
-    def lines(self, rows: np.ndarray) -> Floats:
-        """W with WWᵀ = X̃_SĤX̃_Sᵀ for the rows S; primal only."""
-        return self.engine.lines(rows)
 
     def smooth(self, V: Floats) -> Floats:
         """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
@@ -120,16 +116,15 @@ def factorize_exactly(
     columns: np.ndarray,
     d: int,
     single: bool = False,
-    primal: bool = False,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` asks for single precision, which is followed for dense rows where the matrix is well
-    enough conditioned for it; ``primal`` for that side.
+    enough conditioned for it.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
-    if isinstance(X, Rows) or primal:
+    if isinstance(X, Rows):
         return PenalizedHessian("primal", _Primal(*common))
     single = single and X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
@@ -157,7 +152,7 @@ def _size_of(gradient: Floats, *more: float) -> float:
     return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
-class _Primal:
+class _Primal(Blocks):
     """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
     def __init__(
@@ -244,8 +239,20 @@ class _Primal:
                 h[rows] += np.einsum("ij,ij->i", half, half)
         return h
 
-    def lines(self, rows: np.ndarray) -> Floats:
-        return (on_host(self._rows.lines(rows)) * self._scale) @ self._triangle.inverse.T
+    @property
+    def columns(self) -> int:
+        return len(self._scale)
+
+    def lines(self, rows: np.ndarray) -> Any:
+        x, inverse = self._rows.lines(rows), self._triangle.inverse
+        if self._rows.xp is not np:
+            return x @ self._rows.place((inverse * self._scale).T)
+        x = x.astype(inverse.dtype, copy=False) * self._scale
+        found = np.empty_like(x)
+        for low, high in row_parts(len(inverse)):
+            # Row j of a lower triangle ends at column j.
+            found[:, low:high] = x[:, :high] @ inverse[low:high, :high].T
+        return found
 
     def smooth(self, V: Floats) -> Floats:
         if self._rows.xp is not np:
@@ -255,7 +262,7 @@ class _Primal:
         return np.asarray(self._rows.forward(inner))
 
 
-class _Dual:
+class _Dual(Blocks):
     """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
 
     def __init__(
@@ -334,6 +341,35 @@ class _Dual:
         own = self._penalised_leverages() if self._diagonal is None else self._diagonal
         return np.asarray(own + np.einsum("ij,ij->j", half, half), dtype=np.float64)
 
+    @property
+    def columns(self) -> int:
+        # No group has more rows than there are.
+        return len(self._D)
+
+    def lines(self, rows: np.ndarray) -> Any:
+        raise NotImplementedError("the dual has no lines, and no group that would need them")
+
+    def blocks(self, rows: np.ndarray) -> Floats:
+        # S(A + RG⁻¹Rᵀ)S = I − B⁻¹ + …, as the leverages have it.
+        own = self._triangle.inverse[:, rows.ravel()].T.reshape(*rows.shape, -1)
+        shares = np.eye(rows.shape[1]) - own @ own.swapaxes(1, 2)
+        small = self._small_curvature()
+        S = np.where(small, 1.0, self._S)[rows]
+        found = shares / (S[:, :, None] * S[:, None, :])
+        if small[rows].any():
+            self._replace_small(found, rows, small)
+        half = self._schur.half_solve(self._R.T)[:, rows.ravel()].T.reshape(*rows.shape, -1)
+        return found + half @ half.swapaxes(1, 2)
+
+    def _replace_small(self, found: Floats, rows: np.ndarray, small: np.ndarray) -> None:
+        """Entries A_ij of rows that have next to no curvature, from K directly."""
+        some = np.unique(rows[small[rows]])
+        K = self._kernel_of(some)
+        images = K - self._kernel(self._S[:, None] * self._solve_B(self._S[:, None] * K))
+        place = np.searchsorted(some, rows)
+        for g, j in np.argwhere(small[rows]):
+            found[g, :, j] = found[g, j, :] = images[rows[g], place[g, j]]
+
     def smooth(self, V: Floats) -> Floats:
         S, V = self._S[:, None], V.astype(self._S.dtype, copy=False)
         KV = self._kernel(V)
@@ -344,8 +380,7 @@ class _Dual:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
         inverse = self._triangle.inverse
         share = 1.0 - np.einsum("ij,ij->j", inverse, inverse)
-        # There (1 − (B⁻¹)_ii)/D_i cancels.
-        small = self._D <= 1e-5 * max(self._D.max(), np.finfo(float).tiny)
+        small = self._small_curvature()
         if inverse.dtype == np.float32:
             small |= share < 1e-4
             if small.sum() > len(small) // 2:
@@ -356,6 +391,10 @@ class _Dual:
             half = self._triangle.half_solve(self._S[:, None] * K)
             h[small] = np.diag(K[small]) - np.einsum("ij,ij->j", half, half)
         return np.maximum(h, 0.0)
+
+    def _small_curvature(self) -> np.ndarray:
+        """Rows where (1 − (B⁻¹)_ii)/D_i cancels."""
+        return self._D <= 1e-5 * max(self._D.max(), np.finfo(float).tiny)
 
     def _solve_penalised(self, g: Floats, g0: float) -> tuple[Floats, float]:
         """(PᵀDP + Q)⁻¹ on the penalised block, a penalised intercept included, by Woodbury."""

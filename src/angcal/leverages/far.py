@@ -4,29 +4,35 @@ r"""Ĥ_c = (X̃ᵀD_cX̃ + Q_c)⁻¹ of m problems on rows that are read anew: t
     2.  h_ic = ‖W_c x̃_i‖², W_cᵀW_c = Ĥ_c;  and X̃ᵀ(z/r_c), r = 1 − hD, for random signs z
     3.  Σ_j A_ij²/r_j² ≈ mean over z of (X̃Ĥ_c X̃ᵀz/r_c)_i²
 
+and a fourth where rows are left out in groups, for all groups whose rows lie in one block; rows of
+the others are brought here, as many at a time as memory allows.
+
 The signs are those of :meth:`angcal.leverages.PenalizedHessian.coupling`, so that the answers do
 not depend on where the rows are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
+from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import FarRows, dense_parts
 
-# Rows whose signs are drawn, and whose images under all probes are held, at a time.
-SIGN_ROWS, PROBED_ROWS = 100_000, 4096
+SIGN_ROWS = 100_000  # rows whose signs are drawn at a time
 PROBES = 32  # as many as for rows in memory
 
 
 class FarHessian:
-    """Ĥ as an operator: ``solve``, ``leverages`` and ``coupling``.
+    """Ĥ as an operator: ``solve``, ``leverages``, ``coupling`` and ``leave_groups_out``.
 
     Parameters
     ----------
@@ -41,6 +47,14 @@ class FarHessian:
         X̃ᵀDX̃, where a pass has brought it already.
     with_coupling : bool, default=True
         Whether the pass for leverages prepares the one for couplings.
+    single : bool, default=False
+        Whether rows are multiplied in single precision.
+
+    Attributes
+    ----------
+    inflation : float
+        Largest diagonal entry of the inverses of matrices with unit diagonal: by how much rounding
+        of their entries may grow in Ĥ.
     """
 
     side: ClassVar[str] = "primal"
@@ -55,9 +69,10 @@ class FarHessian:
         intercept_curvature: float = 0.0,
         grams: Floats | None = None,
         with_coupling: bool = True,
+        single: bool = False,
     ) -> None:
         self._rows, self._shape, self._with_coupling = rows, D.shape, with_coupling
-        self._D = D.reshape(len(D), -1)
+        self._D, self._dtype, self.inflation = D.reshape(len(D), -1), precision(single), 0.0
         if grams is None:
             grams = rows.sum(partial(grams_of_block, rows.intercept), (), (self._D,))
         pairs = zip(grams, penalties, strict=True)
@@ -79,7 +94,9 @@ class FarHessian:
         scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         M *= scale[:, None]
         M *= scale
-        return np.tril(cholesky(M, "the penalised loss").inverse) * scale
+        W = np.tril(cholesky(M, "the penalised loss").inverse)
+        self.inflation = max(self.inflation, float(np.square(W).sum(axis=0).max()))
+        return W * scale
 
     def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """Ĥ of the first problem applied to a gradient: (weights, intercept)."""
@@ -95,7 +112,7 @@ class FarHessian:
 
     def leverages(self) -> Floats:
         """h, of D's shape."""
-        f = _forms_of_block
+        f = partial(_forms_of_block, self._dtype)
         if self._with_coupling:
             signs = _packed_signs(self._rows.shape[0])
             h, self._back = self._rows.sweep(f, (self._roots,), (self._D, signs))
@@ -110,9 +127,81 @@ class FarHessian:
         assert self._back is not None
         m = len(self._roots)
         inner = np.stack([self._apply(c, self._back[:, c]) for c in range(m)], axis=1)
-        squares = self._rows.map(partial(_images_of_block, self._rows.intercept), (inner,))
+        f = partial(_images_of_block, self._dtype, self._rows.intercept)
+        squares = self._rows.map(f, (inner,))
         sums = squares.reshape(self._shape) - (leverages / remaining) ** 2
         return np.maximum(sums, 0.0) / remaining**2
+
+    def leave_groups_out(self, groups: Groups, residuals: Floats, levels: Any) -> GroupMoves:
+        """Moves of every row where its group is left out; see :mod:`angcal.leverages.groups`."""
+        psi, codes = residuals.reshape(len(residuals), -1), groups.codes
+        shared = (self._roots, np.atleast_1d(levels))
+        vectors = (codes, groups.sizes[codes], self._D, psi)
+        found = self._rows.map(_moves_of_block, shared, vectors)
+        split = np.flatnonzero(np.isnan(found[:, 0]))
+        for rows in _whole_groups(codes, split, plan.MATRIX_ENTRIES // max(self._rows.width, 1)):
+            own = [vector[rows] for vector in vectors]
+            found[rows] = _moves_of_block(self._rows.take(rows), *shared, *own)
+        moves, slopes = np.split(found, 2, axis=1)
+        shape = residuals.shape
+        return GroupMoves(groups, moves.reshape(shape), slopes.reshape(shape))
+
+
+class _RowsHere(Blocks):
+    """Rows of a block that is at hand, with W of WᵀW = Ĥ."""
+
+    def __init__(self, X: Any, W: Floats) -> None:
+        self._X, self._W = X, W
+
+    @property
+    def columns(self) -> int:
+        return len(self._W)
+
+    def lines(self, rows: np.ndarray) -> Floats:
+        x, d = self._X[rows], self._X.shape[1]
+        x = np.asarray(x.toarray() if sparse.issparse(x) else x, dtype=np.float64)
+        found = x @ self._W[:, :d].T
+        return found + self._W[:, d] if d < len(self._W) else found
+
+
+def _moves_of_block(
+    X: Any,
+    roots: Floats,
+    levels: Floats,
+    codes: np.ndarray,
+    sizes: np.ndarray,
+    D: Floats,
+    psi: Floats,
+) -> Floats:
+    """Moves of all, and of weights alone, (rows, 2k); NaN where a group has rows elsewhere.
+
+    Each Hessian serves q of the k residuals.
+    """
+    k = psi.shape[1]
+    q, found = k // len(roots), np.full((len(codes), 2 * k), np.nan)
+    _, local, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    here = np.flatnonzero(counts[local] == sizes)
+    if not len(here):
+        return found
+    groups = Groups(np.unique(local[here], return_inverse=True)[1])
+    for c, W in enumerate(roots):
+        own = slice(c * q, (c + 1) * q)
+        given = (groups, D[here, c], np.ascontiguousarray(psi[here, own]), levels[own])
+        moves, _ = leave_groups_out(_RowsHere(X[here], W), *given)
+        found[here, own], found[here, own.start + k : own.stop + k] = moves.all, moves.slopes
+    return found
+
+
+def _whole_groups(codes: np.ndarray, rows: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Rows of whole groups, at most so many at a time where one group is not more."""
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    _, counts = np.unique(codes[rows], return_counts=True)
+    ends, start = np.cumsum(counts), 0
+    while start < len(order):
+        fitting = ends[(ends > start) & (ends <= start + most)]
+        end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+        yield order[start:end]
+        start = end
 
 
 def _packed_signs(n: int) -> np.ndarray:
@@ -125,20 +214,34 @@ def _packed_signs(n: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def gram_of_block(X: Any, D: Floats, intercept: bool) -> Floats:
-    """X̃_bᵀ diag(D) X̃_b."""
-    half, d = np.sqrt(D), X.shape[1]
+def precision(single: bool) -> type:
+    """The type that rows are multiplied in."""
+    return np.float32 if single else np.float64
 
-    def scaled() -> Any:
-        for part, rows in dense_parts(X):
-            # Weighed and widened by one in one go: a copy is a good part of the work.
-            lines = np.empty((len(rows), d + intercept))
-            np.multiply(rows, half[part, None], out=lines[:, :d])
-            if intercept:
-                lines[:, d] = half[part]
+
+def gram_of_block(X: Any, D: Floats, intercept: bool, dtype: Any = np.float64) -> Floats:
+    """X̃_bᵀ diag(D) X̃_b, each piece in the precision given and their sum in double."""
+    half, d = np.sqrt(D).astype(dtype), X.shape[1]
+    most = max(1, min(X.shape[0], plan.GRAM_ENTRIES // max(d, 1)))
+    buffer = np.empty((most, d + intercept), dtype=dtype)
+
+    def scaled() -> Iterator[Floats]:
+        for part, rows in dense_parts(X, most * d, X.dtype):
+            lines = buffer[: len(rows)]
+            with np.errstate(over="ignore"):  # ends as infinity, which is looked for
+                lines[:, :d] = rows
+            lines[:, d:] = 1.0
+            lines *= half[part, None]
             yield lines
 
-    return sum_of_squares(scaled(), d + intercept)
+    if dtype == np.float64:
+        return sum_of_squares(scaled(), d + intercept)
+    total = np.zeros((d + intercept, d + intercept))
+    square = np.empty_like(total, dtype=dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for lines in scaled():
+            total += np.matmul(lines.T, lines, out=square)
+    return total if np.isfinite(total).all() else np.full_like(total, np.nan)
 
 
 def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
@@ -146,21 +249,27 @@ def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
     return np.stack([gram_of_block(X, each, intercept) for each in D.T])
 
 
-def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None) -> Any:
+def _forms_of_block(
+    dtype: Any, X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None
+) -> Any:
     """h of a block, (rows, m); with signs also X̃_bᵀ(z/r), (d + 1, m, probes)."""
     m, width, d = len(roots), roots.shape[1], X.shape[1]
     h, back = np.zeros((X.shape[0], m)), np.zeros((width, m, PROBES))
-    for part, x in dense_parts(X):
-        for c, W in enumerate(roots):
-            for low, high in row_parts(width):
-                # Row j of a lower triangle ends at column j.
-                half = x[:, :high] @ W[low:high, : min(high, d)].T
-                if high > d:
-                    half += W[low:high, d]
+    # Row j of a lower triangle ends at column j.
+    triangles = [
+        [np.ascontiguousarray(W[low:high, :high].T, dtype=dtype) for low, high in row_parts(width)]
+        for W in roots
+    ]
+    for part, x in dense_parts(X, plan.CACHE_ENTRIES // 2, dtype, reuse=True):
+        for c, triangle in enumerate(triangles):
+            for root in triangle:
+                half = x[:, : len(root)] @ root[:d]
+                if len(root) > d:
+                    half += root[d]
                 h[part, c] += np.einsum("ij,ij->i", half, half)
         if packed is not None:
-            signs = np.unpackbits(packed[part], axis=1) * 2.0 - 1.0
-            rest = remaining_curvature(h[part], D[part])
+            signs = np.unpackbits(packed[part], axis=1).astype(dtype) * 2 - 1
+            rest = remaining_curvature(h[part], D[part]).astype(dtype)
             for c in range(m):
                 probes = signs / rest[:, c : c + 1]
                 back[:d, c] += x.T @ probes
@@ -168,11 +277,11 @@ def _forms_of_block(X: Any, roots: Floats, D: Floats, packed: np.ndarray | None 
     return h if packed is None else (h, back)
 
 
-def _images_of_block(intercept: bool, X: Any, inner: Floats) -> Floats:
+def _images_of_block(dtype: Any, intercept: bool, X: Any, inner: Floats) -> Floats:
     """Mean over probes of (x̃_iᵀV)², (rows, m)."""
-    d, columns = X.shape[1], inner.reshape(len(inner), -1)
+    d, columns = X.shape[1], inner.reshape(len(inner), -1).astype(dtype, copy=False)
     found = np.empty((X.shape[0], inner.shape[1]))
-    for part, x in dense_parts(X, PROBED_ROWS * d):
+    for part, x in dense_parts(X, plan.CACHE_ENTRIES, dtype, reuse=True):
         images = x @ columns[:d]
         images = images + columns[d:] if intercept else images
         found[part] = np.mean(images.reshape(len(x), *inner.shape[1:]) ** 2, axis=2)

@@ -2,17 +2,21 @@ r"""What leaving out a whole group of rows does to their scores.
 
 For the rows S of a group, with A = X̃_SĤX̃_Sᵀ, curvatures D and residuals ψ of these rows,
 
-    ũ_S = u_S − A x,   x = (I − DA)⁻¹ψ
+    ũ_S = u_S − A x,   x = (I − DA)⁻¹ψ = ψ + D(A x)
 
 is one Newton step from the fit to the one without the group. A group of one row has
-A = h_i, hence the step h_i/(1 − h_iD_i)·ψ_i of :mod:`angcal.leverages.steps`. The intercept's part
-of A is the same number c for every pair of rows, so that weights alone move the scores by
-A x − c·Σ_S x.
+A = h_i, hence the step h_i/(1 − h_iD_i)·ψ_i of :mod:`angcal.leverages.steps`. A group of more rows
+than columns is left out on the side of the columns: with A = WWᵀ, A x = W(I − WᵀDW)⁻¹Wᵀψ. The
+intercept's part of A is the same number c for every pair of rows, so that weights alone move the
+scores by A x − c·Σ_S x.
+
+A is asked of whoever holds Ĥ (:class:`Blocks`), so that groups are the same for every storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +25,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import on_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,52 +109,91 @@ class GroupMoves:
 
 
 def stacked_moves(parts: list[GroupMoves]) -> GroupMoves:
-    """(n, K) moves from those of each class."""
+    """(n, K) moves from those of each class, or of some classes each."""
     everything = np.column_stack([part.all for part in parts])
     return GroupMoves(parts[0].groups, everything, np.column_stack([p.slopes for p in parts]))
 
 
+class Blocks(ABC):
+    """Who knows X̃_SĤX̃_Sᵀ of any rows S."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Rows that a group may have before the side of the columns is the shorter one."""
+
+    @abstractmethod
+    def lines(self, rows: np.ndarray) -> Any:
+        """W with WWᵀ = X̃_SĤX̃_Sᵀ for the rows S, (len(rows), columns), where the rows are."""
+
+    def blocks(self, rows: np.ndarray) -> Floats:
+        """X̃_SĤX̃_Sᵀ of (g, m) rows, (g, m, m)."""
+        W = self.lines(rows.ravel())
+        W = W.reshape(*rows.shape, W.shape[1])
+        return on_host(W @ (W.swapaxes(1, 2) if isinstance(W, np.ndarray) else W.mT))
+
+
 def leave_groups_out(
-    lines: Callable[[np.ndarray], Floats],
-    columns: int,
-    groups: Groups,
-    curvatures: Floats,
-    residuals: Floats,
-    intercept_leverage: float,
-) -> GroupMoves:
-    """Moves of every row, for one score.
+    known: Blocks, groups: Groups, curvatures: Floats, residuals: Floats, intercept_leverage: Any
+) -> tuple[GroupMoves, Floats]:
+    """Moves of every row, and its leverage, under one Hessian.
 
     Parameters
     ----------
-    lines : callable
-        Numbers of m rows -> (m, k) array W with WWᵀ = X̃_SĤX̃_Sᵀ.
-    columns : int
-        k.
+    known : Blocks
     groups : Groups
-    curvatures, residuals : (n,) arrays
-        D and ψ.
-    intercept_leverage : float
+    curvatures : (n,) array
+        D.
+    residuals : (n,) or (n, q) array
+        ψ, of one score or of several that share the Hessian.
+    intercept_leverage : float or (q,) array
         c.
     """
-    moves, slopes = np.empty(len(residuals)), np.empty(len(residuals))
-    for rows in groups.batches(columns):
-        W = lines(rows.ravel()).reshape(*rows.shape, -1).astype(np.float64, copy=False)
-        A = W @ W.transpose(0, 2, 1)
-        x = _without(A, curvatures[rows], residuals[rows])
-        moved = np.einsum("gij,gj->gi", A, x)
+    psi = residuals.reshape(len(residuals), -1)
+    moves, leverages = np.empty_like(psi), np.empty(len(psi))
+    for rows in groups.batches(known.columns):
+        if rows.shape[1] <= known.columns:
+            A = np.asarray(known.blocks(rows), dtype=np.float64)
+            moved = _moved(A, curvatures[rows], psi[rows])
+            leverages[rows] = np.einsum("gii->gi", A)
+        else:
+            W = np.asarray(on_host(known.lines(rows.ravel())), dtype=np.float64)
+            W = W.reshape(*rows.shape, -1)
+            moved = _moved_by_columns(W, curvatures[rows], psi[rows])
+            leverages[rows] = np.einsum("gij,gij->gi", W, W)
         moves[rows] = moved
-        slopes[rows] = moved - intercept_leverage * x.sum(axis=1, keepdims=True)
-    return GroupMoves(groups, moves, slopes)
+    x = psi + curvatures[:, None] * moves
+    slopes = moves - intercept_leverage * groups.sums(x)[groups.codes]
+    shape = residuals.shape
+    return GroupMoves(groups, moves.reshape(shape), slopes.reshape(shape)), leverages
 
 
-def _without(A: Floats, D: Floats, psi: Floats) -> Floats:
-    """(I − DA)⁻¹ψ of each group, as ψ + R(I − RAR)⁻¹RAψ with R = D^½: rows may have no curvature.
+def _moved(A: Floats, D: Floats, psi: Floats) -> Floats:
+    """A(I − DA)⁻¹ψ of each group, by R = D^½ on both sides of A: rows may have no curvature."""
+    R = np.sqrt(D)[:, :, None]
+    pushed = A @ psi
+    return pushed + A @ (R * _solved(R * A * R.swapaxes(1, 2), R * pushed))
 
-    A group that determines its own fit has no usable scores: I − RAR is kept from vanishing as
+
+def _moved_by_columns(W: Floats, D: Floats, psi: Floats) -> Floats:
+    """The same from A = WWᵀ."""
+    pulled = W.swapaxes(1, 2)
+    return W @ _solved(pulled @ (D[:, :, None] * W), pulled @ psi)
+
+
+def _solved(taken: Floats, rhs: Floats) -> Floats:
+    """(I − taken)⁻¹rhs, for stacks of positive semidefinite matrices.
+
+    A group that determines its own fit has no usable scores: I − taken is kept from vanishing as
     1 − h_iD_i is.
     """
-    R = np.sqrt(D)
-    values, vectors = np.linalg.eigh(R[:, :, None] * A * R[:, None, :])
-    pushed = R * np.einsum("gij,gj->gi", A, psi)
-    inner = np.einsum("gji,gj->gi", vectors, pushed) / np.maximum(1.0 - values, 1e-10)
-    return psi + R * np.einsum("gij,gj->gi", vectors, inner)
+    left = np.eye(taken.shape[1]) - taken
+    try:
+        pivots = np.einsum("gii->gi", np.linalg.cholesky(left))
+        if np.all(pivots > 1e-4):
+            return np.asarray(np.linalg.solve(left, rhs), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        pass  # some group has directions to itself
+    values, vectors = np.linalg.eigh(taken)
+    inner = vectors.swapaxes(1, 2) @ rhs
+    return vectors @ (inner / np.maximum(1.0 - values, 1e-10)[:, :, None])

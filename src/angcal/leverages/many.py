@@ -21,6 +21,7 @@ from angcal.arrays import on_host
 from angcal.leverages.choice import factorize
 from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.far import FarHessian
+from angcal.leverages.groups import GroupMoves
 from angcal.leverages.sampled import SampledHessian
 from angcal.leverages.steps import put_back, remaining_curvature
 from angcal.rows import DenseRows, FarRows, Rows, SparseRows, TensorRows
@@ -43,6 +44,8 @@ class Leverages:
         Standard error of the common γ as a share of it; 0 where the leverages are exact.
     remark : str
         What a reader should know of how they were computed; of m problems the worst one's.
+    group_moves : GroupMoves or None
+        What leaving out a row's group does to its score, where there are groups.
     """
 
     values: Floats
@@ -50,6 +53,7 @@ class Leverages:
     side: str
     step_error: float | Floats = 0.0
     remark: str = ""
+    group_moves: GroupMoves | None = None
 
     def part(self, columns: slice, shape: tuple[int, ...]) -> Leverages:
         """Those of some problems, as arrays of a shape."""
@@ -58,9 +62,12 @@ class Leverages:
             return np.ascontiguousarray(values[:, columns]).reshape(shape)
 
         coupling = None if self.coupling is None else own(self.coupling)
+        moves = self.group_moves
+        if moves is not None:
+            moves = GroupMoves(moves.groups, own(moves.all), own(moves.slopes))
         errors = np.broadcast_to(self.step_error, self.values.shape[1])
         worst = float(errors[columns].max())
-        return Leverages(own(self.values), coupling, self.side, worst, self.remark)
+        return Leverages(own(self.values), coupling, self.side, worst, self.remark, moves)
 
 
 def many_leverages(
@@ -98,7 +105,7 @@ def many_leverages(
         or (method == "auto" and plan.takes_matrices(k, rows.streamed))
     ):
         size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
-        parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
+        parts = [(D[:, part], strengths[part]) for part in slices_of(m, size)]
         return _joined([_far(rows, *part, with_coupling) for part in parts])
     if of_classes and method == "auto" and not plan.samples(n, k):
         # Rows near the border of a class reach farther than others of their size, so that sampling
@@ -110,29 +117,39 @@ def many_leverages(
     if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, 4_000_000 // (n * (k + 1)))  # 32 MB of rows of all problems
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
-        parts = [(D[:, part], strengths[part]) for part in _parts(m, size)]
+        parts = [(D[:, part], strengths[part]) for part in slices_of(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
     # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
     rare = isinstance(rows, SparseRows) and not plan.samples(n, k)
     if method in ("exact", "single") or (method == "auto" and rare):
         return _exact(rows, D, strengths, with_coupling)
-    found = []
     if method == "auto" and not of_classes and _is_correlated(rows, D, strengths):
         return _exact_at_knots(rows, D, strengths, with_coupling)
-    # Few at a time: strong penalties should not wait for weak ones.
-    for part in _parts(m, 4):
-        try:
-            found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
-        except NotConvergedError as error:
-            # Weaker penalties, which follow, would only need more steps.
-            rest = slice(part.start, m)
-            way = _exact if method == "randomised" or of_classes else _exact_at_knots
-            exact = way(rows, D[:, rest], strengths[rest], with_coupling)
-            return _joined([*found, replace(exact, remark=f"factorised, as {error}")])
+    found, left, why = _sampled_in_turn(rows, D, strengths, order, tolerance)
+    if left < m:
+        # Weaker penalties, which follow, would only need more steps.
+        way = _exact if method == "randomised" or of_classes else _exact_at_knots
+        exact = way(rows, D[:, left:], strengths[left:], with_coupling)
+        found.append(replace(exact, remark=f"factorised, as {why}"))
     return _joined(found)
 
 
-def _parts(count: int, size: int) -> Iterator[slice]:
+def _sampled_in_turn(
+    rows: Rows, D: Floats, strengths: Floats, order: np.ndarray | None, tolerance: float
+) -> tuple[list[Leverages], int, str]:
+    """(those that sampling found, the number of the first problem that it did not, why)."""
+    found: list[Leverages] = []
+    # Few at a time: strong penalties should not wait for weak ones.
+    for part in slices_of(len(strengths), 4):
+        try:
+            found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
+        except NotConvergedError as error:
+            return found, part.start, str(error)
+    return found, len(strengths), ""
+
+
+def slices_of(count: int, size: int) -> Iterator[slice]:
+    """Slices of at most so many, in order."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
@@ -223,6 +240,15 @@ def _batch(
     rows: DenseRows, D: Floats, strengths: Floats, with_coupling: bool, single: bool
 ) -> Leverages:
     """Inverses all at once: what twenty calls would spend on being called is saved."""
+    Z, inverse = inverses(rows, D, strengths, single)
+    images = Z @ inverse
+    h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0).astype(np.float64)
+    coupling = batch_coupling(Z, images, h, D) if with_coupling else None
+    return Leverages(h, coupling, "primal", np.zeros(len(strengths)))
+
+
+def inverses(rows: DenseRows, D: Floats, strengths: Floats, single: bool) -> tuple[Floats, Floats]:
+    """Z̃ and Ĥ of every problem."""
     Z = (rows.single() if single else rows).lines(np.arange(rows.shape[0]))
     half = np.sqrt(D.T).astype(Z.dtype)[:, :, None] * Z
     H = half.transpose(0, 2, 1) @ half
@@ -241,17 +267,16 @@ def _batch(
         ) from error
     # Up to this diagonal of an inverse, single precision is good to a thousandth.
     if single and not np.einsum("cjj->cj", inverse).max() <= 3e3:
-        return _batch(rows, D, strengths, with_coupling, single=False)
+        return inverses(rows, D, strengths, single=False)
     inverse *= scale[:, :, None]
     inverse *= scale[:, None, :]
-    images = Z @ inverse
-    h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0).astype(np.float64)
-    zeros = np.zeros(len(strengths))
-    if not with_coupling:
-        return Leverages(h, None, "primal", zeros)
-    # Σ_{j≠i} A_ij²/(r_i r_j)² with A = Z̃ĤZ̃ᵀ, hence Σ_j A_ij²/r_j² = z̃_iᵀĤ(Z̃ᵀr⁻²Z̃)Ĥz̃_i.
+    return Z, inverse
+
+
+def batch_coupling(Z: Floats, images: Floats, h: Floats, D: Floats) -> Floats:
+    """Σ_{j≠i} A_ij²/(r_i r_j)², A = Z̃ĤZ̃ᵀ, as Σ_j A_ij²/r_j² = z̃_iᵀĤ(Z̃ᵀr⁻²Z̃)Ĥz̃_i."""
     r = remaining_curvature(h, D)
     half = Z / r.T[:, :, None]
     sums = np.einsum("cij,cij->ic", images @ (half.transpose(0, 2, 1) @ half), images)
     sums -= (h / r) ** 2
-    return Leverages(h, np.maximum(sums, 0.0) / r**2, "primal", zeros)
+    return np.maximum(sums, 0.0) / r**2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,6 +79,7 @@ def calibration_line(
     *,
     confidence: float = 0.95,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> CalibrationLine:
     """Maximum likelihood of logit P(y = 1) = intercept + slope·logit p, with intervals.
 
@@ -93,6 +95,9 @@ def calibration_line(
         Level of the intervals.
     sample_weight : array-like of shape (n,), optional
         Weights; as many rows count as (Σw)²/Σw².
+    groups : array-like of shape (n,), optional
+        Which rows belong together, such as those of one patient. Errors and test then take groups,
+        not rows, as independent (the sandwich estimator); the line stays the same.
 
     Returns
     -------
@@ -127,7 +132,14 @@ def calibration_line(
         raise ValueError(f"confidence={confidence!r} must lie between 0 and 1.")
     scores = logit(np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
     weight = weight * (weight.sum() / np.sum(weight**2))
-    return _line(scores, _attainable(y, scores, weight), weight, confidence)
+    target = _attainable(y, scores, weight)
+    line = _line(scores, target, weight, confidence)
+    if groups is None:
+        return line
+    together = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    if len(together) != len(y):
+        raise ValueError(f"groups has {len(together)} entries for {len(y)} rows; give one each.")
+    return _by_groups(line, scores, target, weight, together)
 
 
 def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> CalibrationLine:
@@ -147,6 +159,36 @@ def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> 
         float(chi2.sf(max(2.0 * gain, 0.0), 2)),
         confidence,
     )
+
+
+def _by_groups(
+    line: CalibrationLine, scores: Floats, target: Floats, weight: Floats, groups: Any
+) -> CalibrationLine:
+    """The line with errors from A⁻¹BA⁻¹: A the Hessian, B the sum over groups of squared scores."""
+    if not np.isfinite(line.slope_error):
+        return line
+    columns = np.column_stack([scores, np.ones(len(scores))])
+    found = np.array([line.slope, line.intercept])
+    cov = _sandwich(columns, expit(columns @ found), target, weight, groups)
+    moved = expit(scores + line.in_the_large)
+    large = _sandwich(columns[:, 1:], moved, target, weight, groups)
+    away = found - [1.0, 0.0]
+    wald = float(away @ np.linalg.pinv(cov) @ away)
+    return replace(
+        line,
+        slope_error=float(np.sqrt(cov[0, 0])),
+        intercept_error=float(np.sqrt(cov[1, 1])),
+        in_the_large_error=float(np.sqrt(large[0, 0])),
+        p_value=float(chi2.sf(wald, 2)),
+    )
+
+
+def _sandwich(columns: Floats, p: Floats, target: Floats, weight: Floats, groups: Any) -> Floats:
+    """Covariance of a logistic fit whose rows are independent between groups only."""
+    bread = np.linalg.inv(columns.T @ ((weight * p * (1.0 - p))[:, None] * columns))
+    rows = (weight * (target - p))[:, None] * columns
+    sums = np.stack([np.bincount(groups, column) for column in rows.T], axis=1)
+    return bread @ (sums.T @ sums) @ bread
 
 
 def _attainable(y: Floats, scores: Floats, weight: Floats) -> Floats:

@@ -4,7 +4,7 @@ All penalties share one design (``design``), one run of Newton's method
 (:mod:`angcal.solvers.newton_cg`) and the sampled rows that give leverages (``leverages``). The
 leave-one-out log-loss of a calibrated curve says which one to take or how to average them
 (``choice``, and ``classes`` for three and more of them), and ``cosines`` what the angle is under
-each.
+each. ``spectrum`` bends the penalty by what unlabeled rows say of the features.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from angcal.penalty_path.classes import ClassCurves
 from angcal.penalty_path.cosines import cosines_under
 from angcal.penalty_path.design import Design, make_design
 from angcal.penalty_path.leverages import moved_to, observe_path
+from angcal.penalty_path.spectrum import EXPONENTS, exponent_shares, spectrum_of, why_without
 
 __all__ = [
+    "EXPONENTS",
     "SCORINGS",
     "ClassCurves",
     "Design",
@@ -32,9 +34,12 @@ __all__ = [
     "PenaltyPath",
     "choose",
     "cosines_under",
+    "exponent_shares",
     "make_design",
     "moved_to",
     "observe_path",
     "penalty_shares",
+    "spectrum_of",
+    "why_without",
     "with_doubt",
 ]

@@ -12,6 +12,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
+from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
 from angcal.rows import FarRows, RotatedRows, Rows, rotate
 from angcal.solvers.far_newton import FarNewton, Scatter, scatter_of, solver_for
@@ -150,9 +151,14 @@ class Design:
 
 
 def make_design(
-    X: Matrix, labels: Floats, weights: Floats, fit_intercept: bool, n_classes: int = 2
+    X: Matrix,
+    labels: Floats,
+    weights: Floats,
+    fit_intercept: bool,
+    n_classes: int = 2,
+    shape: PenaltyShape | None = None,
 ) -> Design:
-    """The narrowest design that is worth its making."""
+    """The narrowest design that is worth its making; with a shape, of ridge fits that have it."""
     scatter, rows, unit = None, X, 1.0
     if isinstance(X, FarRows):
         scatter = scatter_of(X, weights)
@@ -162,7 +168,8 @@ def make_design(
         central = scatter.moments[: X.shape[1]] if orthogonal else moments
     else:
         unit = unit_of(X)
-        rows = rotate(X if unit == 1.0 else X / unit, weights, fit_intercept)
+        narrow = rotate if shape is None else shape.rotate
+        rows = narrow(X if unit == 1.0 else X / unit, weights, fit_intercept)
         moments, _ = rows.column_squares(weights)
         central = moments
     if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):

@@ -10,7 +10,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages import Leverages, SingularHessianError, many_leverages
 from angcal.leverages.groups import Groups
-from angcal.observables import Observables, observables_from, observe_all, with_groups
+from angcal.observables import Observables, observables_from, observe_all
 from angcal.penalty_path.design import Design
 from angcal.solvers.newton_cg import Solution
 
@@ -37,6 +37,7 @@ def observe_path(
         Rows that are left out together.
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
+    fits = [replace(fit, hessian_method=method) for fit in fits]
     order = _order(design)
 
     def leverages(curvatures: list[Floats], places: list[int]) -> list[Leverages]:
@@ -56,15 +57,12 @@ def observe_path(
     K = design.loss.n_scores
     separate = plan.separates_classes(*design.shape, K, len(fits))
     try:
-        found = observe_all(fits, leverages, separate)
+        found = observe_all(fits, leverages, separate, groups)
     except SingularHessianError as error:
         raise SingularHessianError(
             f"Cs up to {1.0 / strengths.min():.3g} are so weak for X that the fit is not unique; "
             "leave out the largest of Cs, or pass a whole number to have a grid made for X."
         ) from error
-    if groups is not None:
-        pairs = zip(fits, found, strict=True)
-        found = [with_groups(fit, each, groups) for fit, each in pairs]
     return [replace(each, n_features=design.n_features) for each in found]
 
 

@@ -16,8 +16,8 @@ from angcal.metrics import ReliabilityCurve, classwise_ece, classwise_reliabilit
 from angcal.metrics.scores import row_losses
 from angcal.report.figures import LeaveOneOut
 
-# Few bins: a class of many has few rows.
-BINS = 5
+# Few bins: a class of many has few rows. One row is no evidence, so each bin has some.
+BINS, ROWS_IN_BIN = 5, 20
 MOST_ROWS, MOST_PICTURES = 20, 6
 
 
@@ -89,6 +89,11 @@ class ClassTable:
         )
 
 
+def bins_for(n_rows: int, most: int) -> int:
+    """Bins with twenty rows or more each, if there are so many rows."""
+    return int(np.clip(n_rows // ROWS_IN_BIN, 2, most))
+
+
 def _span(counts: list[int]) -> str:
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low} to {high}"
@@ -113,7 +118,8 @@ def class_table(figures: LeaveOneOut, names: Sequence[str]) -> ClassTable:
     errors: dict[str, Any] = {
         kind: classwise_ece(codes, p, per_class=True) for kind, p in kinds.items()
     }
-    curves = classwise_reliability(codes, figures.calibrated, n_bins=BINS)
+    bins = bins_for(len(codes), BINS)
+    curves = classwise_reliability(codes, figures.calibrated, n_bins=bins, strategy="quantile")
     classes = tuple(
         ClassFigures(
             name=str(names[k]),

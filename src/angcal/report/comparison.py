@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from angcal.metrics.scores import (
     mean_and_error,
     row_losses,
 )
+from angcal.report.weights import Weights, weights_of
 from angcal.tables import fit_table, preparation
 
 N_FOLDS, PENALTIES = 5, 20
@@ -196,6 +197,8 @@ class Comparison:
     failures : mapping from name to reason
     groups : (n,) int array or None
         Rows that stayed in one fold.
+    weights : tuple of Weights
+        Of angcal's fit in each fold.
     """
 
     methods: tuple[Method, ...]
@@ -208,6 +211,7 @@ class Comparison:
     chance: float
     failures: dict[str, str]
     groups: Any = None
+    weights: tuple[Weights, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -295,6 +299,7 @@ def compare(
     methods = [method for method in able if fits_of(method, n_classes)]
     found = {method.name: np.full((repeats, len(codes), n_classes), np.nan) for method in methods}
     failures: dict[str, str] = {}
+    weights: list[Weights] = []
     tell = progress or (lambda done, total: None)
     tell(0, folds * repeats)
     Cs = None if model is None else penalties_in_folds(model)
@@ -306,6 +311,8 @@ def compare(
                 fold = _fold(features, y, codes, train, test, Cs, pool, seed, groups)
             except ValueError as error:
                 return f"A part of the rows could not be fitted: {error}"
+            if fold.model is not None:
+                weights.append(weights_of(fold.model.steps[0][1], fold.head))
             for method in methods:
                 if method.name in failures:
                     continue
@@ -317,7 +324,8 @@ def compare(
     kept = tuple(method for method in methods if method.name not in failures)
     if not kept:
         return f"No method could be fitted: {next(iter(failures.values()))}"
-    return _measure(kept, found, codes, folds, seed, failures, groups)
+    measured = _measure(kept, found, codes, folds, seed, failures, groups)
+    return replace(measured, weights=tuple(weights))
 
 
 def _splits(codes: Any, folds: int, repeats: int, seed: int, groups: Any) -> list[tuple[Any, Any]]:

@@ -8,7 +8,7 @@ scores through the curve that the model delivers.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,13 @@ class LeaveOneOut:
         """Whether there are two classes."""
         return self.plain.shape[1] == 2
 
+    def seen_from(self, positive: int) -> LeaveOneOut:
+        """The same with the class that is asked about as the second of two."""
+        if not self.two or positive == 1:
+            return self
+        plain, calibrated = (p[:, ::-1] for p in (self.plain, self.calibrated))
+        return replace(self, codes=1 - self.codes, plain=plain, calibrated=calibrated)
+
     def side(self, kind: str) -> Side:
         """Figures of the "plain" or of the "calibrated" model."""
         p = getattr(self, kind)
@@ -129,14 +136,13 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
     codes : (n,) int array
         Classes of the training rows as 0, …, K − 1, in the order of ``classes_``.
     """
-    plain = model.plain_loo_proba_
+    plain, together = model.plain_loo_proba_, model.observables_.groups
+    groups = None if together is None else together.codes
     if len(model.classes_) == 2:
-        line = calibration_line(codes, plain[:, 1])
+        line = calibration_line(codes, plain[:, 1], groups=groups)
         slope, error = max(line.slope, 0.0), line.slope_error
     else:
         slope, error = softmax_slope(np.log(np.maximum(plain, PROBABILITY_FLOOR)), codes)
-    together = model.observables_.groups
-    groups = None if together is None else together.codes
     return LeaveOneOut(codes, plain, model.loo_proba_, slope, error, groups)
 
 

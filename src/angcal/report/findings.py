@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,43 @@ from sklearn.utils import column_or_1d
 
 from angcal.notices import OptimalityWarning, PoolWarning, RepeatedRowsWarning
 from angcal.report.classes import ClassTable, class_table
+from angcal.report.columns import ColumnTable, column_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
+from angcal.report.learning import Learning, learning_curves
+from angcal.report.performance import Performance, performance, performance_numbers
+from angcal.report.rows import RowTable, row_table
 from angcal.report.verdict import MOST_CLASSES_NAMED, Verdict, sentences, shortened, verdict_of
-from angcal.tables import FittedTable, TableError, fit_table
+from angcal.report.weights import Weight, largest_weights, weights_of
+from angcal.tables import FittedTable, TableError, aligned, fit_table
 from angcal.tables.columns import plan_columns
 from angcal.tables.errors import first_few
 
 Progress = Callable[[int, int, str], None]
 """(steps done, steps in all, what comes next) -> None."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows come from and what the page was asked for.
+
+    Attributes
+    ----------
+    file, date : str
+        Name of the table and day of the report; empty where not told.
+    positive : str or None
+        The class that is asked about; the second of two by default.
+    threshold : float
+        Probability from which on one would act.
+    row_names : sequence of str, optional
+        What identifies the rows.
+    """
+
+    file: str = ""
+    date: str = ""
+    positive: str | None = None
+    threshold: float = 0.5
+    row_names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +82,16 @@ class Findings:
     comparison : Comparison or None
     why_no_comparison : str
     seed : int
+    origin : Origin
+    positive : int
+        Place of the class that is asked about, of two.
+    columns : ColumnTable
+        What was done to the columns.
+    performance : Performance or None
+    rows : RowTable or None
+    weights : tuple of Weight
+        The largest.
+    learning : Learning or None
     """
 
     title: str
@@ -74,6 +112,18 @@ class Findings:
     comparison: Comparison | None
     why_no_comparison: str
     seed: int
+    origin: Origin
+    positive: int
+    columns: ColumnTable
+    performance: Performance | None = None
+    rows: RowTable | None = None
+    weights: tuple[Weight, ...] = ()
+    learning: Learning | None = None
+
+    @property
+    def asked(self) -> str:
+        """The class that is asked about, of two."""
+        return self.classes[self.positive]
 
 
 def examine(
@@ -88,11 +138,13 @@ def examine(
     notes: Sequence[str] = (),
     progress: Progress | None = None,
     groups: Any = None,
+    origin: Origin | None = None,
 ) -> Findings:
     """Fit, diagnose and compare; the parameters are those of `make_report`.
 
     `notes` are sentences about the table itself that go with the warnings.
     """
+    origin = origin or Origin()
     labels, classes, codes = _encoded(y, len(features), target)
     n_classes = len(classes)
     if repeats is not None and repeats < 1:
@@ -114,9 +166,10 @@ def examine(
         progress=lambda done, total: tell(done, total, "cross-validating"),
         groups=groups,
     )
-    n_pool, names = 0 if pool is None else len(pool), tuple(str(name) for name in classes)
-    figures = None if fitted is None else leave_one_out_figures(model, codes)
-    return Findings(
+    compared = None if isinstance(comparison, str) else comparison
+    names = tuple(str(name) for name in classes)
+    prepare = None if fitted is None else fitted.model.steps[0][1]
+    found = Findings(
         title="Calibration report" if title is None else title,
         target=str(target),
         n_rows=len(labels),
@@ -128,13 +181,39 @@ def examine(
         complaints=(*notes, *complaints),
         refusal=refusal,
         model=model,
-        figures=figures,
-        verdict=verdict_of(fitted, figures, pool_rows=n_pool) if fitted and figures else None,
-        class_table=class_table(figures, names) if figures else None,
+        figures=None,
+        verdict=None,
+        class_table=None,
         diagnostics=diagnose(model.observables_) if model and n_classes == 2 else None,
-        comparison=None if isinstance(comparison, str) else comparison,
+        comparison=compared,
         why_no_comparison=comparison if isinstance(comparison, str) else "",
         seed=seed,
+        origin=origin,
+        positive=names.index(origin.positive) if origin.positive in names else 1,
+        columns=column_table(features, prepare),
+    )
+    return found if fitted is None else _with_model(found, fitted, features, pool)
+
+
+def _with_model(found: Findings, fitted: FittedTable, features: Any, pool: Any) -> Findings:
+    """The findings with all that a fitted model adds."""
+    model, prepare, names = fitted.classifier, fitted.model.steps[0][1], found.classes
+    figures = leave_one_out_figures(model, found.codes)
+    used = list(prepare.feature_names_in_)
+    prepared = [
+        None if rows is None else prepare.transform(aligned(rows, used, "the pool"))
+        for rows in (features, pool)
+    ]
+    folds = () if found.comparison is None else found.comparison.weights
+    return replace(
+        found,
+        figures=figures,
+        verdict=verdict_of(fitted, figures, pool_rows=0 if pool is None else len(pool)),
+        class_table=class_table(figures, names),
+        performance=performance(figures, names, found.positive, found.origin.threshold),
+        rows=row_table(model, figures, found.positive, found.origin.row_names),
+        weights=tuple(largest_weights(weights_of(prepare, model), folds, names)),
+        learning=learning_curves(prepared[0], figures, names, found.positive, prepared[1]),
     )
 
 
@@ -222,6 +301,8 @@ def summary(found: Findings) -> dict[str, Any]:
     }
     if found.verdict is not None:
         numbers |= found.verdict.as_json()
+    if found.performance is not None:
+        numbers |= performance_numbers(found.performance)
     if found.class_table is not None and len(found.classes) > 2:
         names = ("rows", "found", "log_loss", "ece")
         numbers["by_class"] = {

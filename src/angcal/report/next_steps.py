@@ -19,14 +19,8 @@ def next_steps(found: Findings) -> list[str]:
             *_about_classes(found),
         ]
     steps = [_which_probabilities(verdict), *_about_classes(found)]
-    angle = verdict.angle
-    if len(found.classes) == 2 and angle is not None and not angle.is_determined:
-        steps.append(
-            "Rows without labels, as many as there are columns or more, would determine the angle: "
-            "pass them with --pool. The probabilities hardly depend on it."
-        )
     if found.complaints:
-        steps.append("Read the warnings under Diagnostics.")
+        steps.append("Read the notes below.")
     return steps
 
 
@@ -39,6 +33,11 @@ def _which_probabilities(verdict: Verdict) -> str:
         return (
             f"Compare with LogisticRegression(C={best.C:.3g}) as it is: under that penalty the "
             f"plain model has the lower log-loss. For the calibrated one, {keep}"
+        )
+    if verdict.effect == 0 and verdict.ece_effect < 0:
+        return (
+            f"Use the plain probabilities, LogisticRegression(C={verdict.C:.3g}), which have the "
+            f"smaller calibration error; or, for the calibrated ones, {keep}"
         )
     if verdict.effect == 0:
         return f"Use either; calibrated probabilities cost nothing more: {keep}"

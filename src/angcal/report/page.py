@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,12 +12,17 @@ import numpy as np
 
 from angcal import __version__
 from angcal.report import pictures
+from angcal.report.acting import acting_content, rate_with_ends
 from angcal.report.classes import MOST_PICTURES, MOST_ROWS
+from angcal.report.columns import MOST_ROWS as MOST_COLUMNS
 from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
 from angcal.report.findings import Findings, examine, verdict
+from angcal.report.narrative import between, in_plain_words
 from angcal.report.next_steps import next_steps
+from angcal.report.rows import MOST_ROWS as MOST_SHOWN
 from angcal.report.verdict import percent, shortened, signed, table_rows
+from angcal.report.words import CHECKLIST, GLOSSARY, HERE
 from angcal.tables.errors import clean
 
 ROUTES = {
@@ -31,6 +38,7 @@ MAPS = {
     "plain": "plain probabilities",
     "prevalence": "shares of the classes",
 }
+KINDS = (("Calibrated by angcal", "calibrated"), ("Plain", "plain"))
 PATH = {"log_loss": "log-loss", "ece": "calibration error", "cosine": "cosine of the angle"}
 
 
@@ -57,43 +65,157 @@ def make_report(features: Any, y: Any, **options: Any) -> str:
         Called as ``progress(done, total, what)`` while the page is made.
     groups : (n,) array of int, optional
         Which rows belong together, such as those of one patient.
+    origin : Origin, optional
+        File, date, names of the rows, the class that is asked about and the threshold.
 
     Returns
     -------
     str
-        HTML with inline pictures: it asks nothing of the network and runs no script.
+        HTML with inline pictures: it asks nothing of the network, and is whole without its script.
     """
     return page(examine(features, y, **options))
 
 
 def page(found: Findings) -> str:
     """The whole page."""
+    told = verdict(found)
     content: dict[str, Any] = {
         "found": found,
         "two": len(found.classes) == 2,
         "version": __version__,
-        "sentences": verdict(found),
+        "versions": versions(),
+        "headline": told[0],
+        "plainly": [told[1], *(in_plain_words(found) or told[2:])],
+        "sentences": told,
         "steps": next_steps(found),
         "drawings": _drawings(found),
-        "positive": shortened(found.classes[1]),
+        "positive": shortened(found.asked),
         "penalties_in_folds": PENALTIES_IN_FOLDS,
         "cv_temperature": CV_TEMPERATURE,
         "class_pictures": min(len(found.classes), MOST_PICTURES),
         "comparison_rows": _comparison_rows(found),
+        "column_rows": [
+            (one.name, one.kind, str(one.missing), one.treatment)
+            for one in found.columns.columns[:MOST_COLUMNS]
+        ],
+        "checklist": [
+            (item, about, f"{where}: {section}" if where == HERE else where)
+            for item, about, where, section in CHECKLIST
+        ],
+        "glossary": GLOSSARY,
     }
     if found.verdict is not None:
-        angle, path = found.model.angle_, found.model.path_
-        content |= {
-            "route": ROUTES.get(angle.method, angle.method),
-            "reason": angle.reason[:1].upper() + angle.reason[1:].rstrip(".") + ".",
-            "degrees_of_freedom": float(path.degrees_of_freedom[path.index]),
-            "facts": facts(found),
-            "figures": table_rows(found.verdict),
-            "class_rows": class_rows(found),
-            "map_rows": _map_rows(found.model),
-            "top_share": share_of_the_highest(found.model.observables_.leverage_shares),
-        }
+        content |= _model_content(found)
     return str(environment().get_template("report.html").render(content))
+
+
+def _model_content(found: Findings) -> dict[str, Any]:
+    """What a fitted model adds to the page."""
+    angle, path = found.model.angle_, found.model.path_
+    return {
+        "route": ROUTES.get(angle.method, angle.method),
+        "reason": angle.reason[:1].upper() + angle.reason[1:].rstrip(".") + ".",
+        "degrees_of_freedom": float(path.degrees_of_freedom[path.index]),
+        "facts": facts(found),
+        "figures": table_rows(found.verdict),  # type: ignore[arg-type]
+        "class_rows": class_rows(found),
+        "line_rows": _line_rows(found),
+        "row_rows": _row_rows(found),
+        "weight_rows": _weight_rows(found),
+        "learning_rows": _learning_rows(found),
+        "map_rows": _map_rows(found.model),
+        "top_share": share_of_the_highest(found.model.observables_.leverage_shares),
+        "most_rows": MOST_SHOWN,
+        "auc_text": between(found.performance.classes[0].auc),  # type: ignore[union-attr]
+        "accuracy_text": rate_with_ends(found.performance.accuracy),  # type: ignore[union-attr]
+        "confusion_names": [shortened(name) for name in found.classes],
+        **acting_content(found),
+    }
+
+
+def versions() -> list[tuple[str, str]]:
+    """What the page was computed with."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    names = ("numpy", "scipy", "scikit-learn", "pandas")
+    own = [("angcal", __version__), ("Python", python_version())]
+    return own + [(name, version(name)) for name in names]
+
+
+def _line_rows(found: Findings) -> list[tuple[str, ...]]:
+    """Calibration in the large, slope and intercept, of both models or of each class."""
+    told: Any = found.performance
+
+    def cells(line: Any) -> list[str]:
+        names = ("in_the_large", "slope", "intercept")
+        return [_with_ends(getattr(line, n), getattr(line, f"{n}_interval")) for n in names]
+
+    if len(told.classes) == 1:
+        pairs = ((name, told.classes[0].lines[kind]) for name, kind in KINDS)
+        return [(name, *cells(line)) for name, line in pairs]
+    shown = sorted(told.classes, key=lambda one: -one.observed)[:MOST_ROWS]
+    return [
+        (
+            shortened(one.name),
+            f"{one.auc.value:.3f} ({one.auc.low:.3f} to {one.auc.high:.3f})",
+            percent(one.observed),
+            percent(one.predicted),
+            *cells(one.lines["calibrated"])[:2],
+        )
+        for one in shown
+    ]
+
+
+def _with_ends(value: float, ends: tuple[float, float]) -> str:
+    if not np.isfinite(ends).all():
+        return "cannot be told"
+    return f"{signed(value)} ({signed(ends[0])} to {signed(ends[1])})"
+
+
+def _row_rows(found: Findings) -> list[tuple[str, ...]]:
+    """Rows of the table of rows; one of dots where some are left out."""
+    table: Any = found.rows
+    lines: list[tuple[str, ...]] = []
+    for i in table.shown():
+        if i is None:
+            lines.append(("…",) * 4 + (("…",) if len(found.classes) > 2 else ()))
+            continue
+        reach = f"{table.low[i]:.1%} to {table.high[i]:.1%}"
+        classes = [shortened(found.classes[table.labels[i]])]
+        if len(found.classes) > 2:
+            classes.append(shortened(found.classes[table.predicted[i]]))
+        lines.append((shortened(table.names[i]), *classes, f"{table.p[i]:.1%}", reach))
+    return lines
+
+
+def _weight_rows(found: Findings) -> list[tuple[str, ...]]:
+    return [
+        (
+            shortened(one.column),
+            shortened(one.toward)
+            if one.relative > 0 or len(found.classes) == 2
+            else f"not {shortened(one.toward)}",
+            f"{abs(one.relative):.0f}",
+            f"{one.same_sign} of {one.fits}" if one.fits else "–",
+            f"{one.among_largest} of {one.fits}" if one.fits else "–",
+        )
+        for one in found.weights
+    ]
+
+
+def _learning_rows(found: Findings) -> list[tuple[str, ...]]:
+    """Expected accuracy and log-loss at each number of labels, of every plan."""
+    told: Any = found.learning
+    lines = []
+    for name, plan in told.plans.items():
+        for k, n in enumerate(plan.n):
+            cells = []
+            for measure, form in (("accuracy", ".1%"), ("log_loss", ".3f")):
+                low, high = plan.intervals[measure][k]
+                cells.append(f"{getattr(plan, measure)[k]:{form}} ({low:{form}} to {high:{form}})")
+            lines.append((shortened(name), f"{n:.0f}", *cells))
+    return lines
 
 
 def class_rows(found: Findings) -> list[tuple[str, ...]]:
@@ -133,25 +255,29 @@ def environment() -> Any:
         finalize=lambda value: value if isinstance(value, Markup) else clean(value),
     )
     made.filters |= {"percent": percent, "signed": signed}
-    made.globals["style"] = Markup(files("angcal.report").joinpath("report.css").read_text("utf-8"))
+    folder = files("angcal.report")
+    style, script = (folder.joinpath(f"report.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    # The policy of the page lets this script run and no other.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    made.globals |= {"style": Markup(style), "script": Markup(script), "script_hash": digest}
     return made
 
 
-def facts(found: Findings) -> list[tuple[str, str]]:
-    """Tiles below the verdict; an angle that labels do not determine gets none."""
+def facts(found: Findings) -> list[tuple[str, str, str]]:
+    """Tiles below the verdict: word of the glossary, name and figure."""
     judged: Any = found.verdict
-    facts = [
-        ("Log-loss, calibrated", f"{judged.calibrated.log_loss:.3f}"),
-        ("Log-loss, plain", f"{judged.plain.log_loss:.3f}"),
-        ("ECE, calibrated", f"{judged.calibrated.ece:.3f}"),
-        ("ECE, plain", f"{judged.plain.ece:.3f}"),
-        ("Chosen C", f"{judged.C:.2g}"),
+    told: Any = found.performance
+    plain, calibrated, two = judged.plain, judged.calibrated, len(told.classes) == 1
+    tiles = [
+        ("auc", "AUC" if two else "Mean AUC", f"{told.mean_auc:.2f}"),
+        ("", "Accuracy", percent(told.accuracy.value)),
+        ("log-loss", "Log-loss", f"{calibrated.log_loss:.3f} (plain {plain.log_loss:.3f})"),
+        ("ece", "Calibration error", f"{calibrated.ece:.3f} (plain {plain.ece:.3f})"),
     ]
-    if judged.angle is None:
-        facts.insert(4, ("Angle", "none"))
-    elif judged.angle.is_determined:
-        facts.insert(4, ("Angle", f"{judged.angle.degrees:.0f}°"))
-    return facts
+    if two:
+        slope = signed(told.classes[0].lines["calibrated"].slope)
+        tiles.insert(2, ("slope", "Calibration slope", slope))
+    return tiles
 
 
 def _drawings(found: Findings) -> dict[str, Any]:
@@ -172,8 +298,16 @@ def _model_drawings(found: Findings) -> dict[str, Any]:
     figures: Any = found.figures
     table: Any = found.class_table
     drawings: dict[str, Any] = {"angle": None}
+    seen, names = figures.seen_from(found.positive), list(found.classes)
+    if figures.two and found.positive == 0:
+        names.reverse()
     for kind in ("calibrated", "plain"):
-        drawings[kind] = pictures.reliability(figures, kind, found.classes[1])
+        drawings[kind] = pictures.reliability(seen, kind, names)
+    drawings["rows"] = pictures.rows(
+        found.rows, found.classes, found.positive if figures.two else None
+    )
+    if found.weights:
+        drawings["weights"] = pictures.weights(found.weights)
     if judged is not None and judged.angles is not None:
         drawings["angle"] = pictures.class_angles(model)
     elif not model.angle_.is_fallback:

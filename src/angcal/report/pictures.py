@@ -5,13 +5,8 @@ The SVG is themed by the page's style sheet and described for screen readers.
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Sequence
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -21,65 +16,20 @@ from angcal.displays import (
     AngleMatrixDisplay,
     ClasswiseReliabilityDisplay,
     ComparisonDisplay,
+    DecisionCurveDisplay,
     PenaltyPathDisplay,
+    PlanDisplay,
     ReliabilityDisplay,
     SmoothedLinkDisplay,
 )
-from angcal.report.classes import BINS, ClassFigures
+from angcal.report.classes import ClassFigures, bins_for
 from angcal.report.comparison import Comparison
 from angcal.report.figures import Diagnostics, LeaveOneOut
+from angcal.report.performance import ClassPerformance
+from angcal.report.rows import RowTable
+from angcal.report.svg import PART, Words, drawn, hint
+from angcal.report.weights import Weight
 from angcal.tables.errors import clean
-
-INK = "#1b1c20"
-# Colors of figures to variables of the page's style sheet, which has a light and a dark value.
-THEME = {
-    INK: "--ink",
-    "#000000": "--ink",
-    "#ffffff": "--paper",
-    "#666666": "--muted",
-    "#808080": "--muted",
-    "#0072b2": "--blue",
-    "#d55e00": "--vermilion",
-    "#009e73": "--green",
-    "#cc79a7": "--pink",
-    "#e69f00": "--amber",
-    "#56b4e9": "--sky",
-}
-SETTINGS = {
-    # Text stays text: it takes the page's color and font, and can be searched for.
-    "svg.fonttype": "none",
-    # Ids that depend on the picture alone: the same data give the same file.
-    "svg.hashsalt": "angcal",
-    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
-    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "font.size": 10.5,
-}
-REFERENCE = re.compile(r"url\(#([^)]+)\)")
-
-Words = tuple[str, str, str]
-"""Name, title and description of a picture, as `inline_svg` takes them."""
-
-
-def drawn(draw: Callable[..., Words]) -> Callable[..., Any]:
-    """What a function draws on an empty figure, its first argument, as SVG in one style."""
-
-    @wraps(draw)
-    def in_style(*arguments: Any) -> Any:
-        import matplotlib
-        from matplotlib.figure import Figure
-
-        with matplotlib.rc_context(), warnings.catch_warnings():
-            # Letters that matplotlib's font lacks are measured wrongly but shown by the browser.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            matplotlib.rcdefaults()
-            matplotlib.rcParams.update(SETTINGS)
-            figure = Figure(layout="constrained")
-            return inline_svg(figure, *draw(figure, *arguments))
-
-    return in_style
 
 
 def _axes(figure: Any, height: float, width: float = 4.5) -> Any:
@@ -100,32 +50,143 @@ def _short(name: str) -> str:
 
 
 @drawn
-def reliability(figure: Any, figures: LeaveOneOut, kind: str, positive: str) -> Words:
+def reliability(figure: Any, figures: LeaveOneOut, kind: str, names: Sequence[str]) -> Words:
     """Reliability diagram of "calibrated" or "plain" leave-one-out probabilities.
 
-    Of `positive`, the second of two classes, or of the likeliest of more.
+    Of the class that is asked about, the second of `names`, or of the likeliest of more.
     """
     P, calibrated = getattr(figures, kind), kind == "calibrated"
-    ReliabilityDisplay.from_predictions(
+    bins = bins_for(len(P), 10)
+    display = ReliabilityDisplay.from_predictions(
         figures.codes,
         P,
         classes=range(P.shape[1]),
-        n_bins=10,
+        n_bins=bins,
+        strategy="quantile",
         name="angcal" if calibrated else "plain",
         ax=_axes(figure, 5.3),
         histogram=True,
         **_style(calibrated),
     )
+    curve = display.curve
+    cells = zip(curve.mean_predicted, curve.observed, curve.count, strict=True)
+    texts = [f"{count} rows: given {p:.0%}, found {seen:.0%}" for p, seen, count in cells]
+    hint(figure, display.line_, texts)
     what = (
-        f"Observed frequency of {clean(positive)} against the mean predicted probability"
+        f"Observed frequency of {clean(names[1])} against the mean predicted probability"
         if figures.two
         else "Share of rows where the likeliest class is right against its mean probability"
     )
     return (
         f"reliability-{kind}",
         f"Reliability diagram of the {kind} probabilities",
-        f"{what} in 10 bins, with 95% consistency bands and a histogram of the predictions below. "
+        f"{what} in {len(curve.count)} bins with about as many rows each, with 95% consistency "
+        "bands and a histogram of the predictions below. "
         f"The expected calibration error is {figures.side(kind).ece:.3f}.",
+    )
+
+
+def benefit_limits(one: ClassPerformance) -> tuple[float, float]:
+    """What the picture of a decision curve shows of the net benefit."""
+    highest = max(float(curve.net_benefit.max()) for curve in one.curves.values())
+    top = 1.1 * max(highest, float(one.curves["plain"].treat_all.max()), 1e-3)
+    return -0.15 * top, top
+
+
+@drawn
+def decision(figure: Any, one: ClassPerformance, threshold: float, name: str) -> Words:
+    """Net benefit at every threshold; the script moves the mark."""
+    ax = _axes(figure, 3.7)
+    for kind in ("calibrated", "plain"):
+        label = "angcal" if kind == "calibrated" else "plain"
+        DecisionCurveDisplay(one.curves[kind], label).plot(ax, band=kind == "calibrated")
+    low, top = benefit_limits(one)
+    point = one.at(threshold)
+    ax.set(xlim=(0, 1), ylim=(low, top), xlabel="Threshold", ylabel="Net benefit")
+    # The corners of the axes tell the script where things are.
+    ax.plot([0, 1], [low, top], color="0.4", alpha=0, gid=f"{PART}frame", label="_frame")
+    mark: dict[str, Any] = {"color": "0.4", "lw": 1.2, "label": "_mark"}
+    ax.plot([point.threshold] * 2, [low, top], gid=f"{PART}line", **mark)
+    ax.legend(loc="best", frameon=False)
+    return (
+        name,
+        f"Decision curve of {clean(one.name)}",
+        f"Net benefit against the threshold, beside acting on everybody and on nobody. At "
+        f"{point.threshold:.0%} it is {point.net_benefit:.3f}; acting on everybody has "
+        f"{point.treat_all:.3f}.",
+    )
+
+
+@drawn
+def learning(figure: Any, plan: Any, measure: str, name: str) -> Words:
+    """Expected accuracy or log-loss against the number of labels."""
+    display = PlanDisplay.from_plan(plan, measure, ax=_axes(figure, 3.2))
+    display.ax_.set(xlabel="Labels", ylabel=display.name[0].upper() + display.name[1:])
+    # Lines and bands fill the axes.
+    look: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2}
+    display.ax_.legend(frameon=False, **look)
+    now, then = display.expected[[0, -1]]
+    return (
+        name,
+        f"Learning curve, {display.name}",
+        f"Expected {display.name} with an 80% band: {now:.3f} with {plan.pilot_n} labels, "
+        f"{then:.3f} with {display.n[-1]:.0f}.",
+    )
+
+
+@drawn
+def rows(figure: Any, table: RowTable, names: Sequence[str], positive: int | None) -> Words:
+    """Every row with its interval, by falling probability."""
+    ax, n = _axes(figure, 3.6, 7.2), len(table.p)
+    # More rows than these cannot be told apart, and make a large file.
+    shown = np.unique(np.linspace(0, n - 1, min(n, 250)).astype(int))
+    hits = table.labels == table.predicted if positive is None else table.labels == positive
+    ax.vlines(shown + 1, table.low[shown], table.high[shown], color="0.5", lw=1, alpha=0.55)
+    styles = ((True, STYLES[0]), (False, STYLES[1]))
+    texts = ("right", "wrong") if positive is None else (names[positive], f"not {names[positive]}")
+    for (hit, (color, marker, _)), label in zip(styles, texts, strict=True):
+        some = shown[hits[shown] == hit]
+        (points,) = ax.plot(
+            some + 1, table.p[some], color=color, marker=marker, ms=3.5, ls="", label=_short(label)
+        )
+        hint(figure, points, [_row_text(table, i, names) for i in some])
+    what = "the likeliest class" if positive is None else _short(names[positive])
+    ax.set(ylim=(-0.02, 1.02), xlim=(0, n + 1), xlabel="Rows by falling probability")
+    ax.set_ylabel(f"Probability of {what}")
+    ax.legend(loc="best", frameon=False)
+    return (
+        "rows",
+        "Every row with its interval",
+        f"Probabilities of {len(shown)} of {n} rows with 90% intervals, from {table.p[0]:.2f} "
+        f"down to {table.p[-1]:.2f}. The table has the numbers.",
+    )
+
+
+def _row_text(table: RowTable, i: int, names: Sequence[str]) -> str:
+    reach = f"{table.low[i]:.0%} to {table.high[i]:.0%}"
+    return f"{table.names[i]}: {table.p[i]:.0%} ({reach}), is {names[table.labels[i]]}"
+
+
+@drawn
+def weights(figure: Any, shown: Sequence[Weight]) -> Words:
+    """The largest weights with their range over the fits of the cross-validation."""
+    ax = _axes(figure, 0.9 + 0.26 * len(shown), 5.6)
+    places = np.arange(len(shown))
+    ranged = [(i, one) for i, one in enumerate(shown) if one.fits]
+    if ranged:
+        lows, highs = ([getattr(one, end) for _, one in ranged] for end in ("low", "high"))
+        ax.hlines([i for i, _ in ranged], lows, highs, color="0.5", lw=3, alpha=0.5)
+    values = [one.relative for one in shown]
+    (points,) = ax.plot(values, places, color=STYLES[0][0], marker="o", ms=5, ls="")
+    hint(figure, points, [f"{one.column}: {one.relative:.0f}, {one.toward}" for one in shown])
+    ax.axvline(0, color="0.4", lw=1)
+    ax.set_yticks(places, [_short(one.column) for one in shown])
+    ax.set(ylim=(len(shown) - 0.5, -0.5), xlabel="Weight, in percent of the largest")
+    return (
+        "weights",
+        "The largest weights",
+        f"Dots for the {len(shown)} largest weights, bars for their range over the fits of the "
+        "cross-validation. The table has the numbers.",
     )
 
 
@@ -263,97 +324,5 @@ def classes(figure: Any, shown: list[ClassFigures]) -> Words:
         "classes",
         "Reliability class by class",
         f"One small diagram for each of {len(shown)} classes: the frequency of the class against "
-        f"its mean calibrated probability in {BINS} bins, with 95% consistency bands.",
+        "its mean calibrated probability in bins of rows, with 95% consistency bands.",
     )
-
-
-# -- SVG --------------------------------------------------------------------------------------
-
-
-def inline_svg(figure: Any, name: str, title: str, description: str) -> Any:
-    """The figure as an ``<svg role="img">`` with title and description.
-
-    Parameters
-    ----------
-    figure : matplotlib Figure
-    name : str
-        Unique in the page; ids begin with it.
-    title, description : str
-        What a screen reader says.
-    """
-    buffer = io.BytesIO()
-    figure.savefig(
-        buffer, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None}
-    )
-    root = ElementTree.fromstring(buffer.getvalue())
-    _drop_foreign(root)
-    _rename_ids(root, name)
-    for element in root.iter():
-        if "style" in element.attrib:
-            element.set("style", _themed(element.attrib["style"]))
-    width = float(root.attrib["width"].removesuffix("pt")) / 0.75  # points per pixel
-    view = root.attrib["viewBox"]
-    root.attrib.clear()
-    labels = {"title": title, "desc": description}
-    for position, (element_name, text) in enumerate(labels.items()):
-        label = ElementTree.Element(element_name, {"id": f"{name}-{element_name}"})
-        label.text = clean(text)
-        root.insert(position, label)
-    root.attrib.update(
-        {
-            "role": "img",
-            "class": "drawing",
-            "viewBox": view,
-            "aria-labelledby": f"{name}-title {name}-desc",
-            "style": f"max-width: {1.15 * width:.0f}px",
-        }
-    )
-    from markupsafe import Markup
-
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
-
-
-def _drop_foreign(root: ElementTree.Element) -> None:
-    """Remove namespaces, metadata and style sheets, which would apply to the whole page."""
-    for element in list(root.iter()):
-        element.tag = _local(element.tag)
-        element.attrib = {_local(key): value for key, value in element.attrib.items()}
-        for child in list(element):
-            if _local(child.tag) in ("metadata", "style", "script"):
-                element.remove(child)
-
-
-def _local(name: str) -> str:
-    return name.rsplit("}", 1)[-1]
-
-
-def _rename_ids(root: ElementTree.Element, name: str) -> None:
-    """Give ids that something refers to the figure's name, and drop the others."""
-    used = set()
-    for element in root.iter():
-        used.update(REFERENCE.findall(" ".join(element.attrib.values())))
-        if element.attrib.get("href", "").startswith("#"):
-            used.add(element.attrib["href"][1:])
-    for element in root.iter():
-        for key, value in list(element.attrib.items()):
-            if key == "id":
-                if value in used:
-                    element.set(key, f"{name}-{value}")
-                else:
-                    del element.attrib[key]
-            elif key == "href" and value.startswith("#"):
-                element.set(key, f"#{name}-{value[1:]}")
-            else:
-                element.set(key, REFERENCE.sub(rf"url(#{name}-\1)", value))
-
-
-def _themed(style: str) -> str:
-    """Known colors as variables; fonts are left to the page."""
-    kept = []
-    for declaration in style.split(";"):
-        key, _, value = (part.strip() for part in declaration.partition(":"))
-        if key in ("", "font-family"):
-            continue
-        variable = THEME.get(value.lower()) if key in ("fill", "stroke") else None
-        kept.append(f"{key}: var({variable})" if variable else f"{key}: {value}")
-    return "; ".join(kept)

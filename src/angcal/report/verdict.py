@@ -23,7 +23,7 @@ from angcal.tables import FittedTable
 from angcal.tables.errors import first_few
 
 # A smaller difference of log-losses matters to nobody, however certain it is.
-SMALL_GAIN = 0.002
+SMALL_GAIN = 0.01
 MOST_CLASSES_NAMED = 6
 
 
@@ -304,8 +304,9 @@ def headline(verdict: Verdict) -> str:
     """The verdict in one sentence, which no figure of the table contradicts."""
     if not verdict.has_signal:
         return "These rows show no signal that a linear model could use."
-    if verdict.effect > 0 and verdict.ece_effect < 0:
-        return "Calibration lowers the log-loss here, but raises the calibration error."
+    if verdict.effect >= 0 and verdict.ece_effect < 0:
+        change = "lowers the log-loss" if verdict.effect else "hardly changes the log-loss"
+        return f"Calibration {change} here, but raises the calibration error."
     if verdict.effect == 0 and verdict.leaning != "about right":
         return (
             f"The plain model looks {verdict.leaning}, but calibration gains no more here than "

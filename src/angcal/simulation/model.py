@@ -271,7 +271,8 @@ def row_law(
     check_design(design, degrees)
     if not isinstance(covariance, Covariance):
         family = "ar" if covariance is None else covariance
-        if not isinstance(family, str) or family not in ("ar", "identity"):
+        named = isinstance(family, str)
+        if not named or family not in ("ar", "identity"):
             raise ValueError(
                 "covariance must be 'ar', 'identity', None or a Covariance object; got "
                 f"{covariance!r} (wrap a matrix in GivenCovariance)"

@@ -67,11 +67,12 @@ def as_loss(loss: Loss | str) -> Loss:
     """
     if isinstance(loss, Loss):
         return loss
-    if isinstance(loss, str) and loss in _NAMED_LOSSES:
+    if isinstance(loss, str) and loss in _NAMED_LOSSES:  # type: ignore[redundant-expr]
         return _NAMED_LOSSES[loss]
     names = ", ".join(repr(name) for name in _NAMED_LOSSES)
     message = f"loss={loss!r} is neither one of {names} nor an instance of angcal.losses.Loss."
-    raise ValueError(message) if isinstance(loss, str) else TypeError(message)
+    is_name = isinstance(loss, str)
+    raise ValueError(message) if is_name else TypeError(message)
 
 
 @dataclass(frozen=True)

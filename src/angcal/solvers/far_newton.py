@@ -4,19 +4,18 @@ The same problems as :class:`~angcal.solvers.newton_cg.NewtonCG` solves. Each pa
 in it and computes scores, residuals and curvatures anew while a block is at hand:
 
     look       Σ ω_iℓ(u_i),  X̃ᵀψ                   one look at a point
-    matrix     the same and X̃ᵀDX̃, of all rows       for one score and one penalty, d not too large
-               or of some
     product    X̃ᵀD(V)X̃P                            one step of conjugate gradients, P of any width
 
-With matrices a fit takes five or six passes. Conjugate gradients run in the eigenbasis of the rows'
-scatter Σ ω_i(x_i − x̄)(x_i − x̄)ᵀ, which one pass brings, where d is not too large: a Hessian of a
-likelihood is nearly diagonal there, for every penalty and every class.
+Conjugate gradients run in the eigenbasis of the rows' scatter Σ ω_i(x_i − x̄)(x_i − x̄)ᵀ, which one
+pass brings, where d is not too large: a Hessian of a likelihood is nearly diagonal there, for every
+penalty and every class. One score with one penalty has fewer passes by
+:class:`~angcal.solvers.far_matrix.MatrixNewton`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from scipy import linalg
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.leverages.far import FarHessian, gram_of_block, grams_of_block
+from angcal.leverages.far import grams_of_block
 from angcal.losses import BlockLoss, Logistic
 from angcal.rows import FarRows, Rows, dense_parts
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
@@ -85,11 +84,11 @@ def scatter_of(rows: FarRows, weights: Floats) -> Scatter:
     if not plan.takes_matrices(d, rows.streamed):
         moments, _ = rows.column_squares(weights)
         center = rows.pull(weights)[:d] / weights.sum() if rows.intercept else np.zeros(d)
-        _require_finite(moments)
+        require_finite(moments)
         last = [weights.sum()] * rows.intercept
         return Scatter(np.append(moments, last), moments - weights.sum() * center**2, None)
     gram = rows.sum(partial(grams_of_block, rows.intercept), (), (weights[:, None],))[0]
-    _require_finite(gram)
+    require_finite(gram)
     inner, T = gram[:d, :d], np.eye(rows.width)
     if rows.intercept:
         center = gram[:d, d] / gram[d, d]
@@ -101,7 +100,8 @@ def scatter_of(rows: FarRows, weights: Floats) -> Scatter:
     return Scatter(np.append(np.maximum(values, 0.0), last), np.diag(inner).copy(), T)
 
 
-def _require_finite(values: Floats) -> None:
+def require_finite(values: Floats) -> None:
+    """Refuse rows whose sums are not numbers."""
     if not np.all(np.isfinite(values)):
         raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
 
@@ -118,18 +118,12 @@ class Look:
         J.
     totals : (q·m,) array
         Σ_i of the curvatures.
-    gram : (d + 1, d + 1) array or None
-        X̃ᵀDX̃, in the columns of X.
-    stride : int
-        Of the rows that it was taken from, raised to the curvature of all; 0 for none.
     """
 
     V: Floats
     gradient: Floats
     value: Floats
     totals: Floats
-    gram: Floats | None = None
-    stride: int = 0
 
 
 class FarNewton:
@@ -144,15 +138,6 @@ class FarNewton:
         Found by a pass where it is needed and not given.
     watch : callable, optional
         Called with the point after each Newton step.
-
-    Attributes
-    ----------
-    by_matrix : bool
-        Whether steps are solved with matrices.
-    last_gram : (d + 1, d + 1) array or None
-        X̃ᵀDX̃ at the point of the last such step.
-    left : float
-        About how far the scores are from the optimum after it, as a share of their spread.
     """
 
     def __init__(
@@ -170,20 +155,10 @@ class FarNewton:
         self.strengths = np.asarray(strengths, dtype=np.float64)
         self.m, self.q, self.total = len(self.strengths), self.loss.n_scores, float(weights.sum())
         self._given_scatter, self._watch = scatter, watch
-        self.by_matrix = (
-            self.m == self.q == 1
-            and scatter is None
-            and plan.takes_matrices(rows.shape[1], rows.streamed)
-        )
-        self.last_gram: Floats | None = None
-        self.left = np.inf
 
     @cached_property
     def scatter(self) -> Scatter:
         """The coordinates of steps."""
-        if self.by_matrix:
-            # The matrix itself is at hand: no coordinates are better than others.
-            return Scatter(np.ones(self.rows.width), np.ones(self.rows.shape[1]), None)
         return self._given_scatter or scatter_of(self.rows, self.weights)
 
     # -- what is asked of it -----------------------------------------------------------------
@@ -192,14 +167,10 @@ class FarNewton:
         self, tol: float = 1e-3, gradient_tol: float = 0.0, start: Floats | None = None
     ) -> Solution:
         """Minimize every J_c, from zero or from a (d + 1, q·m) point; as `NewtonCG.solve`."""
-        V = np.zeros((self.rows.width, self.q * self.m))
-        if self.rows.intercept:
-            level = self.loss.constant_scores(self.labels, self.weights)
-            V[-1] = np.repeat(np.atleast_1d(level), self.m)
-        if start is not None:
-            V = self._own_coordinates(np.reshape(start, V.shape))
-        if self.by_matrix:
-            return self._by_matrices(V, gradient_tol or tol, near=start is not None)
+        if start is None:
+            V = start_of(self.rows, self.loss, self.labels, self.weights, self.m)
+        else:
+            V = self._own_coordinates(np.reshape(start, (self.rows.width, self.q * self.m)))
         return self._descend(V, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:
@@ -215,59 +186,6 @@ class FarNewton:
         spread = np.sqrt(self._per_problem(np.var(found.scores, axis=0)[None, :])[0])
         moved = self._per_problem(np.abs(found.coef)).any(axis=0)
         return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
-
-    # -- with matrices -----------------------------------------------------------------------
-
-    def _by_matrices(self, V: Floats, tol: float, near: bool) -> Solution:
-        """Newton's method with matrices of some rows, near the optimum of all of them.
-
-        A matrix of every k-th row costs k times less and leaves steps of a quarter of what is
-        missing. The last step is taken unseen: after one of relative size ρ the scores are about ρ²
-        from the optimum.
-        """
-        enough = float(np.clip(np.sqrt(tol), *plan.FAR_STEPS))
-        some = max(1, min(plan.MOST_STRIDE, int(self.rows.shape[0] / (20 * self.rows.width))))
-        look = self._look(V, self.strengths, 1 if near else some)
-        moved, steps = np.inf, 0
-        for steps in range(1, MOST_NEWTON_STEPS + 1):  # noqa: B007 (its last value is the count)
-            assert look.gram is not None
-            _require_finite(look.gram)
-            full = look.stride == 1
-            self.last_gram = look.gram if full else None
-            step = self._solved(look.gram, look.gradient[:, 0])[:, None]
-            before, end = moved, look.V[:, 0] + step[:, 0]
-            moved = self._movement(look.gram, end, step[:, 0])
-            if full and moved <= enough:
-                look = replace(look, V=look.V + step)
-                self._tell(look.V)
-                break
-            near = full or moved <= plan.NEAR_STEP or moved > 0.7 * before
-            look, share = self._moved(look, step, self.strengths, 1 if near else some)
-            self._tell(look.V)
-            if not share.any():
-                break  # rounding leaves nothing to gain
-        self.left = moved**2
-        gradient = min(moved, 1.0) * np.abs(look.gradient).max(keepdims=True)[0] / self.total
-        return self._solution(look.V, np.array([moved <= enough]), gradient, steps)
-
-    def _solved(self, gram: Floats, gradient: Floats) -> Floats:
-        """−(gram + λI)⁻¹ gradient."""
-        d = self.rows.shape[1]
-        hessian = FarHessian(self.rows, self.weights, list(self.strengths), grams=gram[None])
-        last = gradient[d] if self.rows.intercept else 0.0
-        slopes, level = hessian.solve(-gradient[:d], -last)
-        return np.append(slopes, [level] * self.rows.intercept)
-
-    def _movement(self, gram: Floats, V: Floats, step: Floats) -> float:
-        """rms of X̃δ over the spread of X̃V, rows weighed by their curvature."""
-        d = self.rows.shape[1]
-        spread = float(V[:d] @ gram[:d, :d] @ V[:d])
-        if self.rows.intercept:
-            spread -= float(gram[d, :d] @ V[:d]) ** 2 / float(gram[d, d])
-        change = float(step @ gram @ step)
-        if change <= 0:
-            return 0.0
-        return float(np.sqrt(change / max(spread, np.finfo(float).tiny)))
 
     # -- with conjugate gradients ------------------------------------------------------------
 
@@ -319,10 +237,10 @@ class FarNewton:
 
     # -- points ------------------------------------------------------------------------------
 
-    def _look(self, V: Floats, strengths: Floats, stride: int = 0) -> Look:
-        f = partial(_look_of_block, self.loss, self.rows.intercept, stride)
+    def _look(self, V: Floats, strengths: Floats) -> Look:
+        f = partial(_look_of_block, self.loss, self.rows.intercept)
         found = self.rows.sum(f, (self.scatter.out(V),), (self.labels, self.weights))
-        value, gradient, totals = found[:3]
+        value, gradient, totals = found
         d = self.rows.shape[1]
         lengths = self._per_problem(np.sum(V[:d] ** 2, axis=0)[None, :])[0]
         return Look(
@@ -330,24 +248,20 @@ class FarNewton:
             self.scatter.back(gradient) + self._penalty(strengths) * V,
             value + 0.5 * strengths * lengths,
             totals,
-            found[3] * (totals[0] / max(found[4], 1e-300)) if stride else None,
-            stride,
         )
 
-    def _moved(
-        self, look: Look, step: Floats, strengths: Floats, stride: int = 0
-    ) -> tuple[Look, Floats]:
+    def _moved(self, look: Look, step: Floats, strengths: Floats) -> tuple[Look, Floats]:
         """The point after the largest share 1, ½, ¼ … of the step that does not raise J."""
         share = np.ones(len(strengths))
         for _ in range(MOST_HALVINGS):
-            new = self._look(look.V + self._per_column(share) * step, strengths, stride)
+            new = self._look(look.V + self._per_column(share) * step, strengths)
             # Near the optimum J changes by less than the rounding of its sum.
             higher = ~(new.value <= look.value + ROUNDING * np.abs(look.value))
             if not higher.any():
                 return new, share
             share[higher] *= 0.5
         share[higher] = 0.0
-        return self._look(look.V + self._per_column(share) * step, strengths, stride), share
+        return self._look(look.V + self._per_column(share) * step, strengths), share
 
     def _only(self, look: Look, kept: np.ndarray) -> Look:
         """The same for fewer problems."""
@@ -428,39 +342,44 @@ class FarNewton:
         return Solution(out[:d], intercepts, scores, converged, gradient, steps, self.rows.passes)
 
 
+def start_of(rows: FarRows, loss: BlockLoss, labels: Floats, weights: Floats, m: int) -> Floats:
+    """The best constant fit of m problems, (d + 1, q·m)."""
+    V = np.zeros((rows.width, loss.n_scores * m))
+    if rows.intercept:
+        V[-1] = np.repeat(np.atleast_1d(loss.constant_scores(labels, weights)), m)
+    return V
+
+
 # -- functions of a block --------------------------------------------------------------------
 
 
-def _scores(X: Floats, V: Floats, intercept: bool) -> Floats:
+def scores_of_block(X: Floats, V: Floats, intercept: bool) -> Floats:
+    """X̃V."""
     d = X.shape[1]
     return X @ V[:d] + V[d:] if intercept else X @ V
 
 
-def _pulled(X: Floats, U: Floats, intercept: bool) -> Floats:
+def pulled(X: Floats, U: Floats, intercept: bool) -> Floats:
+    """X̃ᵀU."""
     slopes = X.T @ U
     return np.vstack([slopes, U.sum(axis=0)]) if intercept else slopes
 
 
 def _look_of_block(
-    loss: BlockLoss, intercept: bool, stride: int, X: Any, V: Floats, y: Floats, omega: Floats
-) -> tuple[Floats, ...]:
-    """(Σωℓ, X̃ᵀψ, ΣD), and (X̃ᵀDX̃, ΣD) of every stride-th row of one problem, where asked for."""
+    loss: BlockLoss, intercept: bool, X: Any, V: Floats, y: Floats, omega: Floats
+) -> tuple[Any, Floats, Floats]:
+    """(Σωℓ, X̃ᵀψ, ΣD) of every problem."""
     value: Any = 0.0
-    gradient, totals, D = np.zeros(V.shape), np.zeros(V.shape[1]), np.empty(X.shape[0])
+    gradient, totals = np.zeros(V.shape), np.zeros(V.shape[1])
     for part, x in dense_parts(X):
         labels, weights = y[part, None], omega[part, None]
-        U = _scores(x, V, intercept)
+        U = scores_of_block(x, V, intercept)
         residual, curvature = loss.terms(U, labels, np)
         curvature = loss.weighted(curvature, weights)
         value = value + np.sum(weights * loss.values(U, labels, np), axis=0)
-        gradient += _pulled(x, weights * residual, intercept)
+        gradient += pulled(x, weights * residual, intercept)
         totals += loss.totals(curvature, np)
-        if stride:
-            D[part] = curvature[:, 0]
-    if not stride:
-        return value, gradient, totals
-    some = D[::stride]
-    return value, gradient, totals, gram_of_block(X[::stride], some, intercept), some.sum()
+    return value, gradient, totals
 
 
 def _product_of_block(
@@ -469,10 +388,10 @@ def _product_of_block(
     """X̃ᵀD(V)X̃P."""
     total = np.zeros(P.shape)
     for part, x in dense_parts(X):
-        both = _scores(x, np.hstack([V, P]), intercept)
+        both = scores_of_block(x, np.hstack([V, P]), intercept)
         U, images = both[:, : V.shape[1]], both[:, V.shape[1] :]
         # Blocks of some losses are views of several axes, which takes whole arrays.
         _, curvature = loss.terms(np.ascontiguousarray(U), y[part, None], np)
         D = loss.weighted(curvature, omega[part, None])
-        total += _pulled(x, loss.weigh(D, np.ascontiguousarray(images)), intercept)
+        total += pulled(x, loss.weigh(D, np.ascontiguousarray(images)), intercept)
     return total

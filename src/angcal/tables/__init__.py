@@ -3,7 +3,7 @@
 :mod:`~angcal.tables.reading` reads files, :mod:`~angcal.tables.targets` takes the labels out,
 :mod:`~angcal.tables.columns` decides what each column is and turns it into numbers,
 :mod:`~angcal.tables.checks` says what may be a mistake, and :mod:`~angcal.tables.fitting` tunes and
-calibrates a model on them.
+calibrates a model on them; :mod:`~angcal.tables.streaming` does so for files larger than memory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from angcal.tables.errors import MissingPackageError, TableError, TableWarning
     from angcal.tables.fitting import FittedTable, fit_table
     from angcal.tables.reading import read_table
+    from angcal.tables.streaming import fit_large, open_large
     from angcal.tables.targets import split_groups, split_target
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "aligned",
     "choose_columns",
     "dropped_columns",
+    "fit_large",
     "fit_table",
+    "open_large",
     "preparation",
     "read_table",
     "split_groups",
@@ -39,5 +42,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    homes = ("errors", "reading", "targets", "columns", "checks", "fitting")
+    homes = ("errors", "reading", "targets", "columns", "checks", "fitting", "streaming")
     return found_in(__name__, name, __all__, homes)

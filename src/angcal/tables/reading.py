@@ -22,6 +22,8 @@ from angcal.tables.text import MOST_BYTES, check_lines, read_text
 
 # Set on frames whose file does not write zeros down, so that an absent column is one of zeros.
 ABSENT_IS_ZERO = "angcal_absent_is_zero"
+# Of all memory: a data frame takes some times what its numbers do.
+LARGEST_SHARE = 0.25
 # What readers raise for a file that is not what its suffix says.
 UNREADABLE = (
     OSError,
@@ -98,6 +100,36 @@ def read_table(
             f"({first_line(error)}); write it again, or correct its suffix."
         ) from error
     return _checked(frame, path, least_rows)
+
+
+def _memory() -> float:
+    """Bytes that this process may take."""
+    import os
+
+    limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
+    try:
+        import resource
+    except ImportError:  # pragma: no cover (not on Windows)
+        return limits[0]
+    for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+        soft = resource.getrlimit(kind)[0]
+        limits += [float(soft)] if soft != resource.RLIM_INFINITY else []
+    return min(limits)
+
+
+def is_large(path: Any) -> bool:
+    """Whether a file is a Parquet table that should not be held whole."""
+    path = Path(path)
+    if path.suffix.lower() not in (".parquet", ".pq") or not path.is_file():
+        return False
+    try:
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(path) as file:
+            cells = file.metadata.num_rows * file.metadata.num_columns
+    except (ImportError, OSError, ValueError):
+        return False  # the ordinary reader says what is wrong
+    return 8 * cells > min(LARGEST_SHARE * _memory(), MOST_BYTES)
 
 
 def _reader_of(path: Path) -> Callable[[Path, Reading], Any]:

@@ -1,32 +1,26 @@
-"""How often intervals hold the truth: ``python -m studies.intervals``.
+"""Intervals on simulated rows: how many truths they hold.
 
 Gaussian rows, labels by sigmoid(3t + 1), a ridge fit of strength ½, d = 100 and n from d/2 to 4d:
 the designs of the theory tests, on seeds of their own. For fresh rows the true curve F and the true
 probability of the row are known; the table says how many of them lie within their interval. Three
-classes have a softmax of indices of standard deviation 3. Writes
-``studies/results/intervals/intervals.csv`` and ``.md``, which docs/fill_study.py puts into
-docs/intervals.md. Finished blocks of draws are kept; ``--fresh`` starts again.
+classes have a softmax of indices of standard deviation 3.
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier, Logit
-from angcal.files import write_text
+from angcal._typing import Floats
 from angcal.links.multiclass import Softmax
 from angcal.multiclass import angular_predictor
 from angcal.simulation import simulate, simulate_multiclass
-from studies import RESULTS
-from studies.engine.store import as_csv, read_csv
+from studies.engine.resumed import Row
 from studies.engine.tables import markdown, mean_and_error, with_error
 
-FOLDER = RESULTS / "intervals"
 D, FRESH, POOL, PER_BLOCK, FIRST_SEED = 100, 100, 500, 25, 700_000
 LINK, STRENGTH, N_CLASSES = Logit(3.0, 1.0), 0.5, 3
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -40,19 +34,36 @@ SETTINGS = {
     "link and covariance": 300,
     "labels alone, 3 classes": 100,
 }
-COLUMNS = ("known", "n/d", "block")
+KINDS = ("curve", "row")
+MEASURES = tuple(f"{kind} {what}" for kind in KINDS for what in (*LEVELS, "width"))
+COLUMNS = ("known", "n/d", "block", *MEASURES)
 
 
-def judged(clf: Any, X: Any, curve: Any, own: Any) -> dict[str, float]:
-    """Shares of the truths within their intervals, and widths."""
+def designs() -> list[tuple[object, ...]]:
+    """(what is known, n/d, number of the block)."""
+    return [
+        (known, ratio, number)
+        for known, draws in SETTINGS.items()
+        for ratio in RATIOS
+        for number in range(draws // PER_BLOCK)
+    ]
+
+
+def judged(ends: Callable[[str, float], Floats], truths: Mapping[str, Floats]) -> dict[str, float]:
+    """Shares of the truths of each kind within their intervals at all levels, and widths."""
     found = {}
-    for kind, truth in (("curve", curve), ("row", own)):
+    for kind, truth in truths.items():
         for level in LEVELS:
-            low, high = np.moveaxis(clf.predict_interval(X, kind, level), -1, 0)
+            low, high = np.moveaxis(ends(kind, level), -1, 0)
             found[f"{kind} {level}"] = float(np.mean((low <= truth) & (truth <= high)))
             if level == WIDTH_AT:
                 found[f"{kind} width"] = float(np.mean(high - low))
     return found
+
+
+def means(draws: list[dict[str, float]]) -> list[object]:
+    """Of every measure."""
+    return [float(np.mean([each[name] for each in draws])) for name in MEASURES]
 
 
 def draw(known: str, n: int, seed: int) -> dict[str, float]:
@@ -66,7 +77,8 @@ def draw(known: str, n: int, seed: int) -> dict[str, float]:
     ).fit(data.X, data.y)
     X, _, _, own = data.sample(FRESH, random_state=seed, return_truth=True)
     coef, intercept = clf.coef_[0], float(clf.intercept_[0])
-    return judged(clf, X, data.calibrated_curve(X @ coef + intercept, coef, intercept), own)
+    curve = data.calibrated_curve(X @ coef + intercept, coef, intercept)
+    return judged(lambda *what: clf.predict_interval(X, *what), {"curve": curve, "row": own})
 
 
 def draw_classes(n: int, seed: int) -> dict[str, float]:
@@ -82,23 +94,21 @@ def draw_classes(n: int, seed: int) -> dict[str, float]:
         data.index_covariance,
     )
     curve = truth.predict(fresh.X @ clf.coef_.T / data.norms(clf.coef_))
-    return judged(clf, fresh.X, curve, fresh.probability)
+    truths = {"curve": curve, "row": fresh.probability}
+    return judged(lambda *what: clf.predict_interval(fresh.X, *what), truths)
 
 
-def block(known: str, ratio: float, number: int) -> dict[str, str]:
-    """Means over a block of draws."""
+def block(known: str, ratio: float, number: int) -> list[list[object]]:
+    """Means over a block of draws; those without signal or a stable angle count as they are."""
     n = round(ratio * D)
     seeds = [FIRST_SEED + number * PER_BLOCK + k for k in range(PER_BLOCK)]
-    with warnings.catch_warnings():
-        # Some draws show no signal, and some have no stable angle: they count as they are.
-        warnings.simplefilter("ignore")
-        found = [
-            draw_classes(n, seed) if "classes" in known else draw(known, n, seed) for seed in seeds
-        ]
-    return {name: f"{np.mean([each[name] for each in found]):.5f}" for name in found[0]}
+    found = [
+        draw_classes(n, seed) if "classes" in known else draw(known, n, seed) for seed in seeds
+    ]
+    return [means(found)]
 
 
-def summary(rows: list[dict[str, str]]) -> str:
+def summary(rows: list[Row]) -> str:
     """Markdown: coverage in percent for each level, and the mean width at 90 %."""
     lines = []
     for kind in ("curve", "row"):
@@ -116,28 +126,3 @@ def summary(rows: list[dict[str, str]]) -> str:
                 lines.append((kind, known, f"{ratio:g}", draws, *cells, f"{width:.2f}"))
     levels = [f"{level:.0%}".replace("%", " %") for level in LEVELS]
     return markdown(("of", "known", "n/d", "draws", *levels, "width at 90 %"), lines) + "\n"
-
-
-def main() -> None:
-    """Run what is missing, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--fresh", action="store_true", help="replace earlier results")
-    options = parser.parse_args()
-    path = FOLDER / "intervals.csv"
-    rows = [] if options.fresh else read_csv(path)
-    done = {tuple(row[name] for name in COLUMNS) for row in rows}
-    for known, draws in SETTINGS.items():
-        for ratio in RATIOS:
-            for number in range(draws // PER_BLOCK):
-                key = (known, str(ratio), str(number))
-                if key not in done:
-                    found = block(known, ratio, number)
-                    rows.append({**dict(zip(COLUMNS, key, strict=True)), **found})
-                    write_text(path, as_csv(rows))
-            print(f"{known}, n/d = {ratio:g}: done", flush=True)
-    write_text(FOLDER / "intervals.md", summary(rows))
-    print(summary(rows))
-
-
-if __name__ == "__main__":
-    main()

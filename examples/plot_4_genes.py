@@ -1,12 +1,15 @@
-# 4 Genes: far more features than labels
+"""
+4 Genes: far more features than labels
+======================================
 
 120 patients, 3000 expression levels, some of which rise and fall together in modules. The outcome
-depends in equal parts on the modules and on many single genes, each weakly. No one can expect the
-fitted weights to point well here; what one can ask for is probabilities that admit it.
+depends in equal parts on the modules and on many single genes, each of them weakly. Nobody can
+expect the fitted weights to point well here. What one can ask for is probabilities that admit it.
+"""
 
-```python
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+
 from angcal import AngularCalibratedClassifier, Logit
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.simulation import SpikedCovariance, simulate
@@ -20,22 +23,16 @@ X_test, y_test = data.sample(2000, random_state=1)
 
 model = LogisticRegression(C=100, tol=1e-6, max_iter=10_000)
 clf = AngularCalibratedClassifier(model).fit(data.X, data.y)
-```
 
-Every training label is fitted, as always with so many features:
+# %%
+# Every training label is fitted, as always with so many features:
 
-```python
 training = clf.estimator_.predict_proba(data.X)[np.arange(120), data.y]
 print(f"smallest probability of a training label: {training.min():.2f}")
-```
 
-```text
-smallest probability of a training label: 0.94
-```
+# %%
+# And on new patients:
 
-and on new patients:
-
-```python
 plain = clf.estimator_.predict_proba(X_test)[:, 1]
 p = clf.predict_proba(X_test)[:, 1]
 always = np.full(len(y_test), data.y.mean())
@@ -43,25 +40,27 @@ for name, q in (("plain", plain), ("angcal", p), ("prevalence", always)):
     ece = expected_calibration_error(y_test, q)
     print(f"{name:<10} ECE {ece:.2f}, log-loss {log_loss(y_test, q):.2f}")
 print(f"cosine: estimated {clf.angle_.cosine:.2f}, true {data.cosine(clf.coef_[0]):.2f}")
-```
 
-```text
-plain      ECE 0.11, log-loss 0.59
-angcal     ECE 0.04, log-loss 0.52
-prevalence ECE 0.03, log-loss 0.69
-cosine: estimated 0.75, true 0.79
-```
+# %%
 
-The line *prevalence* is the one to beat: probabilities that are worse than the prevalence of the
-training labels do harm. Leave-one-out scores cost nothing extra, even where d is large: one
-factorization of the smaller side, 120 × 120, gives all of them.
+import matplotlib.pyplot as plt
 
-```python
+from angcal.displays import DecisionCurveDisplay, ReliabilityDisplay
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
+for name, q in (("plain", plain), ("angcal", p)):
+    ReliabilityDisplay.from_predictions(y_test, q, name=name, ax=left)
+    DecisionCurveDisplay.from_predictions(y_test, q, name=name, ax=right, band=False)
+
+# %%
+# On the right, what the probabilities are worth to someone who treats every patient above a
+# threshold: net benefit, in correctly treated patients for each patient seen. At high thresholds
+# those who act on the plain probabilities do worse than those who treat nobody.
+#
+# The line *prevalence* of the table is the one to beat: probabilities that are worse than the
+# prevalence of the training labels do harm.
+#
+# Leave-one-out scores cost nothing extra, even where there are this many features: one
+# factorization of the smaller side, 120 × 120, gives all of them.
+
 print(clf.observables_.side, clf.observables_.loo_scores.shape)
-```
-
-```text
-dual (120,)
-```
-
-Next: [pools and covariance](5_pools_and_covariance.md).

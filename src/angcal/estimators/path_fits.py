@@ -1,0 +1,202 @@
+"""Fits under all penalties and what each reveals, for every exponent that a pool allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.class_weight import compute_sample_weight
+
+from angcal._typing import Floats
+from angcal.arrays import on_host
+from angcal.calibrate import Options
+from angcal.estimators.base_model import LARGEST_DISTANCE, polished
+from angcal.estimators.training import Training
+from angcal.losses import Multinomial
+from angcal.multiclass import class_scores
+from angcal.observables import Observables, honest_scores, observe
+from angcal.penalties import Ridge
+from angcal.penalty_path import (
+    EXPONENTS,
+    ClassCurves,
+    Design,
+    LooCurves,
+    choose,
+    exponent_shares,
+    make_design,
+    moved_to,
+    observe_path,
+    penalty_shares,
+    spectrum_of,
+    why_without,
+    with_doubt,
+)
+from angcal.penalty_path.spectrum import PenaltyShape
+from angcal.problem import LinearFit
+from angcal.solvers.newton_cg import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class PathFit:
+    """A path of penalties under one exponent.
+
+    Attributes
+    ----------
+    exponent : float
+        p; see :mod:`angcal.penalty_path.spectrum`.
+    design : Design
+    Cs : (m,) array
+    solution : Solution
+    observed : list of Observables
+    curves : LooCurves or ClassCurves
+    errors : (m,) array
+        What sampled leverages leave open of the loss.
+    index : int
+        The chosen penalty.
+    is_sparse : bool
+        Whether X is.
+    """
+
+    exponent: float
+    design: Design
+    Cs: Floats
+    solution: Solution
+    observed: list[Observables]
+    curves: LooCurves | ClassCurves
+    errors: Floats
+    index: int
+    is_sparse: bool
+
+    @property
+    def C(self) -> float:
+        """The chosen inverse strength."""
+        return float(self.Cs[self.index])
+
+    @cached_property
+    def restored(self) -> tuple[Floats, Floats]:
+        """Weights and intercepts of all penalties, for rows as given."""
+        found = [self.design.restore(*self.solution.problem(c)[:2]) for c in range(len(self.Cs))]
+        return np.array([coef for coef, _ in found]), np.array([level for _, level in found])
+
+    @cached_property
+    def losses(self) -> Floats:
+        """Leave-one-out log-loss of each penalty, with what sampled leverages leave open."""
+        doubt = self.curves.sampling_error("log_loss", self.observed)
+        return with_doubt(self.curves.log_loss, doubt, is_sparse=self.is_sparse)
+
+    @property
+    def n_labels(self) -> float:
+        """What the labels are worth under the chosen penalty."""
+        return self.curves.independent_labels(self.index)
+
+    @property
+    def penalty_shares(self) -> Floats:
+        """π of every penalty by its likelihood."""
+        return penalty_shares(self.losses, self.n_labels)
+
+    @property
+    def chosen_alone(self) -> Floats:
+        """1 for the chosen penalty and 0 for the others."""
+        return (np.arange(len(self.Cs)) == self.index).astype(np.float64)
+
+    def member(self, k: int, chosen: LinearFit) -> tuple[LinearFit, Observables]:
+        """One of the fits with its observables, beside a finished one for the same rows."""
+        coefs, intercepts = self.restored
+        found = self.observed[k]
+        fit = replace(
+            chosen,
+            coef=coefs[k],
+            intercept=intercepts[k],
+            penalty=Ridge(float(1.0 / (self.Cs[k] * chosen.total_weight))),
+            known_scores=found.scores,
+        )
+        return fit, replace(found, linear_scores=found.scores - intercepts[k])
+
+    def finished(self, X: Any, tol: float, method: str) -> tuple[LinearFit, Observables, float]:
+        """The chosen fit at its optimum, its observables, and its distance to the optimum."""
+        design, found = self.design, self.observed[self.index]
+        solver = design.solver(np.array([1.0 / self.C]))
+        # Its scores are then far closer to the optimum than its angle could notice.
+        solution = solver.continued(self.solution.column(self.index), min(tol, 1e-4))
+        distance = float(solver.distances(solution)[0])
+        even = design.fit_at(solution, 0, 1.0 / self.C)
+        coef, intercept = design.restore(*solution.problem(0)[:2])
+        fit = replace(
+            even, X=X, coef=coef, intercept=intercept, known_scores=None, hessian_method=method
+        )
+        if not (distance > LARGEST_DISTANCE and coef.ndim == 1):
+            moved = moved_to(found, design, solution)
+            # Without the intercept for rows as given, not for centered ones.
+            return fit, replace(moved, linear_scores=moved.scores - intercept), distance
+        # Where products in single precision do not get there, factorizations do.
+        if self.exponent == 1.0:
+            fit = polished(fit)
+            return fit, observe(fit, found.groups), fit.distance_to_optimum
+        # Under a bent penalty rows are those of the design.
+        even = polished(replace(even, known_scores=None, hessian_method=method))
+        coef, intercept = design.restore(even.coef, even.intercept)
+        observed = observe(even, found.groups)
+        observed = replace(observed, linear_scores=observed.scores - intercept)
+        return replace(fit, coef=coef, intercept=intercept), observed, even.distance_to_optimum
+
+
+def fit_paths(estimator: Any, training: Training, options: Options) -> tuple[list[PathFit], str]:
+    """A path for each exponent, the first of them 1, and why there are no others."""
+    pool: Any = options.pool
+    off = estimator.spectrum is None
+    reason = "spectrum=None" if off else why_without(pool, training.X)
+    paths = [fit_path(estimator, training, None)]
+    if not reason:
+        # Rows so few that shapes matter are soon on the host.
+        near = replace(training, X=on_host(training.X)) if training.on_device else training
+        found = spectrum_of(pool, near.X, bool(estimator.fit_intercept))
+        paths += [fit_path(estimator, near, found.shape(exponent)) for exponent in EXPONENTS[1:]]
+    return paths, reason
+
+
+def fit_path(estimator: Any, training: Training, shape: PenaltyShape | None) -> PathFit:
+    """All penalties, and what each fit reveals."""
+    weights = training.weights * compute_sample_weight(estimator.class_weight, training.y)
+    intercept, K = bool(estimator.fit_intercept), training.n_classes
+    design = make_design(training.X, training.codes, weights, intercept, K, shape)
+    Cs = estimator._inverse_strengths(design)
+    with np.errstate(over="ignore"):
+        strengths = 1.0 / Cs  # the solver refuses infinity, and names Cs
+    solution = design.solver(strengths).solve(estimator.tol)
+    groups = training.groups_of(training.X)
+    observed = observe_path(design, strengths, solution, estimator.observables, groups=groups)
+    curves = path_curves(design, solution, observed, training.weights)
+    errors = curves.sampling_error(estimator.scoring, observed)
+    is_sparse = sparse.issparse(training.X)
+    index = choose(getattr(curves, estimator.scoring), errors, is_sparse=is_sparse)
+    exponent = 1.0 if shape is None else shape.exponent
+    return PathFit(exponent, design, Cs, solution, observed, curves, errors, index, is_sparse)
+
+
+def shares_of_paths(paths: list[PathFit]) -> Floats:
+    """π of every exponent by its leave-one-out likelihood and the prior about 1."""
+    exponents = np.array([path.exponent for path in paths])
+    return exponent_shares([path.losses for path in paths], paths[0].n_labels, exponents)
+
+
+def path_curves(
+    design: Design, solution: Solution, observables: list[Observables], weights: Floats
+) -> LooCurves | ClassCurves:
+    """What every penalty's fit loses on rows that it has not seen; weights are those of cases."""
+    fits = [design.fit_at(solution, c, 0.0) for c in range(len(observables))]
+    if isinstance(design.loss, Multinomial):
+        pairs = zip(fits, observables, strict=True)
+        scores = [class_scores([fit], [found]) for fit, found in pairs]
+        return ClassCurves(scores, design.labels, weights)
+    honest = [honest_scores(fit, found) for fit, found in zip(fits, observables, strict=True)]
+    return LooCurves(
+        np.column_stack([found.calibration_scores for found in observables]),
+        np.column_stack(honest),
+        np.column_stack([found.loo_scores for found in observables]),
+        design.labels,
+        weights,
+        observables[0].groups,
+    )

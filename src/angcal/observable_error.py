@@ -1,0 +1,186 @@
+r"""How far the observable angle errs: the variance of its two quadratic forms, and the interval.
+
+In units in which Σ = I, let q = Xᵀψ/n + v̂ŵ, and split ŵ and q into their parts along w* and
+perpendicular to it. With a = ⟨w*, ŵ⟩ and q₁ = ⟨w*, q⟩,
+
+    N = a·q₁ + A,   A = ⟨ŵ_⊥, q_⊥⟩ − mean(γ_iψ_i²)
+    T = q₁² + B,    B = ‖q_⊥‖² − (1/n²)Σψ_i²x_iᵀx_i
+
+so that N/√T errs by A and B alone; what a and q₁ do from draw to draw does not matter. The rows
+without their part along w*, Z, are independent of the labels, and nA = ⟨Z, F⟩ − div F with
+F = ψŵ_⊥ᵀ. Stein's formula of second order gives the variance, E‖F‖² + E Tr(∇F)². With
+L_⊥ = ‖ŵ‖²(1 − c²), R = Σψ_i², V_i = D_i − h_iD_i², W = ΣV_i² and η = Tr Ĥ² it is
+
+    n²Var A = (R + W·L_⊥)(L_⊥ + η(R + W·L_⊥))
+
+because ∂ŵ/∂X = Ĥ(ψ − X̃ᵀD·ŵ), and the entries of X̃ĤX̃ᵀ off the diagonal are as large as η says.
+∂q = S∂ŵ with S = v̂ + ∇²g, and Ĥ ≈ S⁻¹/n, give those of B and of both in the same way
+(`Noise.of_draw`; docs/angle.md). Under a weak penalty every term counts: R alone, the noise of Xᵀψ
+at given residuals, is a quarter of it. A pool of m rows adds the noise of ‖ŵ‖_Σ² and Σ̂⁻¹.
+
+The interval holds every c with which some q₁ ≥ 0 explains N and T nearly as well as the best does:
+χ²(c) = min over q₁ of (N − c‖ŵ‖q₁, T − q₁²) Var⁻¹ (…)ᵀ is within z² of its least. It needs no T
+that is large against its noise, so a weak signal has a wide interval, and not a short one about a
+wrong place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from angcal._typing import Floats
+
+SLACK = 0.1
+"""Share of each variance that counts as independent of the other form: terms of higher order.
+
+Without it N and T of a ridge fit to white rows would be known functions of each other. Chosen on
+108 designs × 50 draws (seeds from 20,000; the study of docs/angle.md has others)."""
+REACH = 6.0
+"""Of the search for q₁², in standard errors of T."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What the variances of N and T are made of; symbols as in the module.
+
+    Attributes
+    ----------
+    n, rank : int
+        Rows, and dimension of the range of Σ.
+    length : float
+        ‖ŵ‖_Σ².
+    v : float
+        v̂, rows weighed by their squared radii.
+    residuals, curvatures : float
+        R and W, rows weighed by their squared radii.
+    coupling : float
+        η.
+    step : float
+        mean γ_i, without the intercept's share.
+    overlap, diagonal : float
+        mean(γ_iψ_i²) and (1/n²)Σψ_i²x_iᵀΣ⁻¹x_i: ⟨ŵ_⊥, q_⊥⟩ and ‖q_⊥‖².
+    score_share, pair_share : float
+        mean(ψu) and ‖Σ^-½Xᵀψ‖²/n².
+    length_rows, inverse_rows : int
+        Rows that gave ‖ŵ‖_Σ² and Σ⁻¹; 0 where they are known.
+    tails : float
+        (kurtosis of the scores − 1)/2, at least 1: how much noisier squares are than normal ones.
+    """
+
+    n: int
+    rank: int
+    length: float
+    v: float
+    residuals: float
+    curvatures: float
+    coupling: float
+    step: float
+    overlap: float
+    diagonal: float
+    score_share: float
+    pair_share: float
+    length_rows: int
+    inverse_rows: int
+    tails: float
+
+    def of_draw(self, cosine: Floats) -> tuple[Floats, Floats, float]:
+        """(Var A, Cov, Var B) of the draw of the training rows, at given cosines."""
+        R, W, eta, m = self.residuals, self.curvatures, self.coupling, self.overlap
+        across = self.length * (1.0 - cosine**2)
+        # Tr HSH and Tr SHSH about their values at H = S⁻¹/n, as η is about Tr S⁻²/n².
+        inflation = 1.0 + W * eta
+        mixed = self.step / self.n * inflation
+        both = self.rank / self.n**2 + (self.step / self.n) ** 2 * W * inflation
+        total = R + W * across
+        first = total * (across + eta * total)
+        second = (R + W * across) * m + W * m * eta * total + R * mixed * total
+        last = (
+            R * self.diagonal + W * (1.0 + eta * W) * m**2 + 2.0 * R * W * mixed * m + R**2 * both
+        )
+        return first / self.n**2, second / self.n**2, last / self.n**2
+
+    def of_pool(self, along: Floats) -> tuple[Floats, Floats, float]:
+        """The same of the pool's draw, where c·q₁/(2‖ŵ‖) is ``along``."""
+        length = _square_noise(self.length, self.length_rows, self.tails)
+        inverse = _square_noise(self.pair_share, self.inverse_rows, self.tails)
+        if self.inverse_rows:  # an inverse Wishart matrix is noisier than a Wishart one
+            inverse *= self.inverse_rows / max(self.inverse_rows - self.rank - 4, 1)
+        shared = 0.0
+        if self.length_rows and self.inverse_rows:
+            shared = _square_noise(self.score_share, self.inverse_rows, self.tails)
+        v, slope = self.v, self.v - along
+        cross = slope * (v**2 * length - shared)
+        return slope**2 * length, cross, v**4 * length + inverse - 2.0 * v**2 * shared
+
+    def misfit(self, numerator: float, square: float, cosine: Floats) -> Floats:
+        """min over q₁ ≥ 0 of χ² of N and T, for each cosine."""
+        c = cosine[:, None]
+        first, second, last = self.of_draw(c)
+        spread = np.sqrt(last + self.of_pool(np.zeros(1))[2])
+        low, high = max(square - REACH * spread, 0.0), max(square + REACH * spread, spread)
+        q = np.linspace(np.sqrt(low), np.sqrt(high), 201)[None, :]
+        pool = self.of_pool(c * q / (2.0 * np.sqrt(self.length)))
+        var_n = (1.0 + SLACK) * first + pool[0]
+        var_t = (1.0 + SLACK) * last + pool[2]
+        limit = np.sqrt(first * last)
+        both = np.clip(second, -limit, limit) + pool[1]
+        off_n, off_t = numerator - c * np.sqrt(self.length) * q, square - q**2
+        fit = off_n**2 * var_t - 2.0 * off_n * off_t * both + off_t**2 * var_n
+        found: Floats = np.min(fit / (var_n * var_t - both**2), axis=1)
+        return found
+
+    def relative_error(self, numerator: float, square: float, cosine: float) -> float:
+        """Standard error of N/√(T·‖ŵ‖²) as a share of it, to first order."""
+        first, second, last = self.of_draw(np.asarray(cosine))
+        alone = (1.0 + SLACK) * (first / numerator**2 + last / (4.0 * square**2))
+        draw = alone - second / (numerator * square)
+        pool = self.of_pool(np.asarray(numerator / (2.0 * self.length)))
+        more = pool[0] / numerator**2 - pool[1] / (numerator * square) + pool[2] / (4.0 * square**2)
+        return float(np.sqrt(max(float(draw), 0.0) + max(float(more), 0.0)))
+
+    def interval(self, numerator: float, square: float, limit: float) -> tuple[float, float]:
+        """Cosines whose χ² is within ``limit`` of the least, as an interval."""
+        center = float(np.clip(numerator / np.sqrt(square * self.length), -1.0, 1.0))
+        near = abs(center) * self.relative_error(numerator, square, min(abs(center), 0.999))
+        fine = center + min(near, 0.5) * np.linspace(-8.0, 8.0, 65)
+        grid = np.unique(np.clip(np.concatenate([np.linspace(-1.0, 1.0, 41), fine]), -1.0, 1.0))
+        misfit = self.misfit(numerator, square, grid)
+        limit += float(misfit.min())
+        inside = np.flatnonzero(misfit <= limit)
+        ends = []
+        for last, beyond in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
+            end = float(grid[last])
+            if 0 <= beyond < len(grid):
+                share = (limit - misfit[last]) / (misfit[beyond] - misfit[last])
+                end += float(share * (grid[beyond] - grid[last]))
+            ends.append(end)
+        return ends[0], ends[1]
+
+
+def _square_noise(square: float, rows: int, tails: float) -> float:
+    """Variance of a mean of ``rows`` squares; 0 where it is known."""
+    return 2.0 * square**2 * tails / rows if rows else 0.0
+
+
+def squared_radii(squares: Floats, rank: int) -> Floats:
+    """r_i² of rows x_i = r_i·(white row), mean one, from x_iᵀΣ⁻¹x_i, drawn together by their noise.
+
+    Squared lengths of normal rows spread by 2/rank on their own. Only what they spread beyond that
+    belongs to the radii.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> normal = squared_radii(rng.chisquare(50, 400), 50)
+    >>> bool(normal.std() < 0.05)
+    True
+    >>> uneven = squared_radii(rng.chisquare(50, 400) * np.repeat([0.5, 1.5], 200), 50)
+    >>> [round(float(uneven[half].mean()), 1) for half in (slice(200), slice(200, None))]
+    [0.6, 1.4]
+    """
+    relative = squares / max(float(np.mean(squares)), np.finfo(float).tiny)
+    spread, own = float(np.var(relative)), 2.0 / (rank + 2.0) * float(np.mean(relative**2))
+    share = max(1.0 - own / spread, 0.0) if spread > 0 else 0.0
+    return 1.0 + share * (relative - 1.0)

@@ -1,0 +1,270 @@
+r"""½‖w‖²_{M⁻¹} with M ∝ Σ^{p−1}: a ridge penalty that expects signal where features vary.
+
+With Σ = Σ_j s_j q_j q_jᵀ the covariance of the features, a ridge penalty expects the part
+e_j ∝ s_j of the signal's variance along q_j. On real data e_j ∝ s_j^p with p of 1 to 3. The map
+w = M^½v, M = Σ^{p−1}, turns such weights into even ones, so that ridge fits of the rows XM^½ are
+fits of X that expect s^p; p = 1 is ridge itself. Σ comes from unlabeled rows and the training rows
+together:
+
+    Σ ≈ V diag(s) Vᵀ + r(I − VVᵀ)
+
+with all directions where columns are few, and with leading ones and an even remainder otherwise.
+Eigenvalues are shrunk to their mean as by Ledoit and Wolf. A column that varies less in the
+training rows than in the pool counts with its deviation there: rare ones are scaled up by few rows.
+
+Labels say too little about p to choose it freely. `exponent_shares` weighs a few by leave-one-out
+likelihood and a prior about 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.special import logsumexp
+
+from angcal import plan
+from angcal._typing import Floats, Matrix
+from angcal.arrays import is_tensor, on_host
+from angcal.link_posterior import BELIEF
+from angcal.pools import Moments, Pool, open_pool
+from angcal.rows import RotatedRows, dense_parts, rotate, rows_of_gram
+
+EXPONENTS = (1.0, 1.5, 2.0)
+"""Values of p; on the development tasks of docs/pool.md larger ones change nothing."""
+SPREAD = 0.5
+"""Standard deviation of the prior of p about 1; chosen on the same tasks."""
+SMALLEST_VALUE = 1e-8
+"""Eigenvalues below this share of the largest are raised to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyShape:
+    """M = V diag(g) Vᵀ + h(I − VVᵀ).
+
+    Attributes
+    ----------
+    exponent : float
+        p.
+    directions : (d, k) array
+        V, orthonormal.
+    gains : (k,) array
+        g.
+    rest : float
+        h.
+    """
+
+    exponent: float
+    directions: Floats
+    gains: Floats
+    rest: float
+
+    def times(self, W: Floats, power: float = 1.0) -> Floats:
+        """M^power·W for (d,) or (d, m) W."""
+        V, h = self.directions, self.rest**power
+        more = self.gains**power - h
+        return h * W + V @ (more * (V.T @ W).T).T
+
+    def rotate(self, X: Matrix, weights: Floats, intercept: bool) -> RotatedRows:
+        """Z with ZZᵀ = XMXᵀ (rows about their mean), whose ridge fits are those of X under M."""
+        n, d = X.shape
+        if n < d and n <= plan.MOST_GRAM_ROWS:
+            return self._by_gram(X, weights, intercept)
+        rows = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        even = rotate(self.times(rows.T, 0.5).T, weights, intercept)
+        assert isinstance(even, RotatedRows)
+        center = weights @ rows / weights.sum() if intercept else None
+
+        def expand(v: Floats) -> Floats:
+            return self.times(even.expand(v), 0.5)
+
+        return RotatedRows(even.X, expand, intercept, center, even.has_own_columns)
+
+    def _by_gram(self, X: Matrix, weights: Floats, intercept: bool) -> RotatedRows:
+        """From XMXᵀ = h·XXᵀ + XV diag(g − h) VᵀXᵀ, so that sparse rows stay sparse."""
+        V, h = self.directions, self.rest
+        along, products = np.asarray(X @ V, dtype=np.float64), X @ X.T
+        products = products.toarray() if sparse.issparse(products) else products
+        gram = h * np.asarray(products, dtype=np.float64) + (along * (self.gains - h)) @ along.T
+        if not intercept:
+            return rows_of_gram(gram, lambda a: self.times(np.asarray(X.T @ a)), False, None)
+        share = weights / weights.sum()
+        center = np.asarray(X.T @ share, dtype=np.float64)
+        level = gram @ share
+        gram = gram - level[:, None] - level + float(share @ level)
+
+        def back(a: Floats) -> Floats:
+            return self.times(np.asarray(X.T @ a) - np.multiply.outer(center, a.sum(axis=0)))
+
+        return rows_of_gram(gram, back, True, center)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Σ ≈ V diag(s) Vᵀ + r(I − VVᵀ), shrunk to its mean.
+
+    Attributes
+    ----------
+    directions : (d, k) array
+        V.
+    values : (k,) array
+        s.
+    rest : float
+        r.
+    """
+
+    directions: Floats
+    values: Floats
+    rest: float
+
+    def shape(self, exponent: float) -> PenaltyShape:
+        """M for one exponent, with tr MΣ = tr Σ so that C keeps its meaning."""
+        d, k = self.directions.shape
+        largest = float(self.values.max())
+        values = np.append(self.values, self.rest) / (largest if largest > 0.0 else 1.0)
+        counts = np.append(np.ones(k), d - k)
+        gains = values ** (exponent - 1.0)
+        shaped = float(counts @ (gains * values))
+        gains *= float(counts @ values) / shaped if shaped > 0.0 else 1.0
+        return PenaltyShape(exponent, self.directions, gains[:-1], float(gains[-1]))
+
+
+def why_without(pool: Pool | None, X: Any) -> str:
+    """Why the pool's spectrum is of no use for these rows, or nothing."""
+    if pool is None:
+        return "there is no pool"
+    if not (isinstance(X, np.ndarray) or sparse.issparse(X) or is_tensor(X)):
+        return "X comes in blocks, for which penalties are not shaped by a pool"
+    if pool.once:
+        return "the pool can be gone over once only, and its spectrum takes several passes"
+    (n, d), most = X.shape, plan.PRODUCT_ENTRIES
+    if not (n < d and n <= plan.MOST_GRAM_ROWS) and n * d > most:
+        return f"a copy of X would have {n * d:,} entries, more than {most:,}"
+    if is_tensor(X) and (n + pool.n_rows) * d > most:
+        return f"tensors of more than {most:,} entries are not brought to the host for it"
+    return ""
+
+
+def spectrum_of(pool: Pool, X: Matrix, centred: bool) -> Spectrum:
+    """The spectrum of pool and training rows together.
+
+    Parameters
+    ----------
+    pool : Pool
+        Unlabeled rows, for several passes.
+    X : (n, d) array or sparse matrix
+        Training rows.
+    centred : bool
+        Whether about the mean, as where an intercept is free.
+    """
+    own = _moments(X)
+    both, d = own.merge(pool.columns), X.shape[1]
+    held = _held(own, pool.columns, centred)
+    shift = held * both.mean if centred else np.zeros(d)
+
+    def blocks() -> Iterator[Matrix]:
+        yield X
+        for block in pool.blocks():
+            yield on_host(block) if is_tensor(block) else block
+
+    def add_up(f: Callable[[Matrix], Any]) -> Any:
+        return sum(f(_scaled(block, held)) for block in blocks()) / both.count
+
+    if d <= plan.LARGEST_SPECTRUM_SIDE:
+        found = add_up(lambda B: _scatter(B, shift))
+        values, directions = linalg.eigh(found, overwrite_a=True, check_finite=False)
+    else:
+        values, directions = _leading(add_up, shift)
+    lengths, fourth = add_up(lambda B: _powers(B, shift))
+    return _shrunk(np.maximum(values, 0.0), directions, lengths, fourth, both.count)
+
+
+def _shrunk(values: Floats, V: Floats, trace: float, fourth: float, count: int) -> Spectrum:
+    """Ledoit and Wolf's share of the mean, from E‖x‖⁴ and ‖Σ‖²."""
+    d, k = V.shape
+    rest = max(trace - float(values.sum()), 0.0) / (d - k) if k < d else 0.0
+    mean = trace / d
+    square = float(values @ values) + rest**2 * (d - k)
+    spread = square / d - mean**2
+    share = min(max((fourth - square) / count / d / spread, 0.0), 1.0) if spread > 0 else 1.0
+    least = SMALLEST_VALUE * float(values.max())
+    shrunk = np.maximum((1.0 - share) * values + share * mean, least)
+    return Spectrum(V, shrunk, max((1.0 - share) * rest + share * mean, least))
+
+
+def _leading(add_up: Callable[..., Any], shift: Floats) -> tuple[Floats, Floats]:
+    """Largest eigenvalues and their directions, by three steps of subspace iteration."""
+    d = len(shift)
+    count = max(1, min(plan.LEADING_DIRECTIONS, plan.PRODUCT_ENTRIES // d))
+    basis = linalg.qr(np.random.default_rng(plan.SEED).normal(size=(d, count)), mode="economic")[0]
+    for step in range(3):
+        image = add_up(lambda B, Q=basis: _image(B, shift, Q))
+        if step < 2:
+            basis = linalg.qr(image, mode="economic", check_finite=False)[0]
+    inner = basis.T @ image
+    values, vectors = linalg.eigh(0.5 * (inner + inner.T), check_finite=False)
+    return values, basis @ vectors
+
+
+def _moments(X: Matrix) -> Moments:
+    return open_pool(X, X.shape[1]).columns
+
+
+def _held(own: Moments, pool: Moments, centred: bool) -> Floats:
+    """min(1, deviation in the training rows over that in all rows) of every column."""
+
+    def squares(of: Moments) -> Floats:
+        return of.scatter / of.count + (0.0 if centred else of.mean**2)
+
+    here, all_rows = squares(own), squares(own.merge(pool))
+    positive = np.where(all_rows > 0.0, all_rows, 1.0)
+    return np.sqrt(np.clip(here / positive, 0.0, 1.0))
+
+
+def _scaled(block: Matrix, held: Floats) -> Matrix:
+    if sparse.issparse(block):
+        return (block @ sparse.diags_array(held)).tocsr()
+    return np.asarray(block, dtype=np.float64) * held
+
+
+def _scatter(block: Matrix, shift: Floats) -> Floats:
+    """Σ (x − m)(x − m)ᵀ."""
+    total = np.zeros((len(shift), len(shift)))
+    for _, rows in dense_parts(block):
+        deviations = rows - shift
+        total += deviations.T @ deviations
+    return total
+
+
+def _image(block: Matrix, shift: Floats, Q: Floats) -> Floats:
+    """Σ (x − m)(x − m)ᵀQ, without centered rows."""
+    along = np.asarray(block @ Q) - shift @ Q
+    return np.asarray(block.T @ along) - np.outer(shift, along.sum(axis=0))
+
+
+def _powers(block: Matrix, shift: Floats) -> Floats:
+    """Σ‖x − m‖² and Σ‖x − m‖⁴."""
+    squares = block.multiply(block) if sparse.issparse(block) else block * block
+    lengths = np.asarray(squares.sum(axis=1)).ravel() - 2.0 * np.asarray(block @ shift)
+    lengths = np.maximum(lengths + float(shift @ shift), 0.0)
+    return np.array([lengths.sum(), lengths @ lengths])
+
+
+def exponent_shares(losses: list[Floats], n_labels: float, exponents: Floats) -> Floats:
+    """π_p ∝ exp(−(p − 1)²/2·0.5²)·Σ_C exp(−½n·loss_{C,p}); 0 where it is negligible.
+
+    Examples
+    --------
+    >>> exponent_shares([np.array([0.5]), np.array([0.5])], 100, np.array([1.0, 1.5])).round(3)
+    array([0.622, 0.378])
+    """
+    count = BELIEF.labels_count_for * n_labels
+    logs = np.array([float(logsumexp(-count * each)) for each in losses])
+    logs -= 0.5 * ((exponents - 1.0) / SPREAD) ** 2
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    shares[shares < 1e-3] = 0.0  # moves no probability by as much
+    return shares / shares.sum()

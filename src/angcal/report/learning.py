@@ -1,0 +1,78 @@
+"""What more labels would buy: the learning curve of two classes, or of each class of more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from angcal.planner import Plan, plan_from_pilot
+from angcal.report.figures import LeaveOneOut
+
+MORE = 100
+# Each class of three and more takes a plan of its own, about half a second each.
+MOST_PLANS = 3
+# A plan takes the rows as one dense array.
+MOST_CELLS = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """Plans, or why there are none.
+
+    Attributes
+    ----------
+    plans : dict of str to Plan
+        By class; of three and more, each against the others.
+    reason : str
+        Why there is none; empty where there is one.
+    """
+
+    plans: dict[str, Plan]
+    reason: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """What to expect of a hundred more labels, and of four times as many."""
+        many = len(self.plans) > 1
+        told = []
+        for name, plan in self.plans.items():
+            start = f"“{name}” against the others: " if many else ""
+            told.append(start + plan.sentence(plan.pilot_n + MORE))
+        return told
+
+
+def learning_curves(
+    rows: Any, figures: LeaveOneOut, names: Sequence[str], positive: int, pool: Any = None
+) -> Learning:
+    """Plans for the class that is asked about, or for the most frequent classes of more.
+
+    Parameters
+    ----------
+    rows : (n, d) array or sparse matrix
+        Prepared rows.
+    figures : LeaveOneOut
+    names : sequence of str
+        Of the classes.
+    positive : int
+        Of two classes, the one that is asked about.
+    pool : (m, d) array or sparse matrix, optional
+        Prepared rows without labels.
+    """
+    if figures.groups is not None:
+        return Learning({}, "Rows come in groups, and a forecast counts every row as a new one.")
+    if rows.shape[0] * rows.shape[1] > MOST_CELLS:
+        return Learning({}, "The table is too large for it; angcal plan takes a part of the rows.")
+    n, counts = len(figures.codes), np.bincount(figures.codes, minlength=len(names))
+    wanted = [n, n + MORE, 2 * n, 4 * n]
+    often = [positive] if figures.two else np.argsort(-counts, kind="stable")[:MOST_PLANS].tolist()
+    plans, reason = {}, ""
+    for k in often:
+        labels = (figures.codes == k).astype(np.float64)
+        try:
+            plans[str(names[k])] = plan_from_pilot(rows, labels, wanted, pool=pool)
+        except ValueError as error:
+            reason = str(error)
+    return Learning(plans, "" if plans else reason)

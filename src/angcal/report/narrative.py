@@ -1,0 +1,82 @@
+"""The report's figures in sentences that ask for no statistics."""
+
+from __future__ import annotations
+
+from angcal.report.findings import Findings
+from angcal.report.performance import Estimate, OperatingPoint
+from angcal.report.verdict import percent, shortened, signed
+
+
+def in_plain_words(found: Findings) -> list[str]:
+    """How well the classes are told apart, how far probabilities hold, what a threshold gives."""
+    if found.performance is None:
+        return []
+    if len(found.classes) > 2:
+        return _of_many(found)
+    (one,) = found.performance.classes
+    name, other = shortened(one.name), shortened(found.classes[1 - found.positive])
+    return [
+        f"Telling apart: a row of “{name}” gets a higher probability than one of “{other}” in "
+        f"{percent(one.auc.value)} of all pairs (AUC {between(one.auc)}).",
+        f"Believing: on average it says {percent(one.predicted)}, and {percent(one.observed)} of "
+        f"the rows are “{name}”. {_spread(one.lines['calibrated'])}",
+        at_threshold(one.at(found.performance.threshold), name),
+    ]
+
+
+def _of_many(found: Findings) -> list[str]:
+    told = found.performance
+    assert told is not None
+    worst = min(told.classes, key=lambda one: one.auc.value)
+    off = [
+        shortened(one.name)
+        for one in told.classes
+        if not _holds(one.lines["calibrated"].slope_interval, 1.0)
+    ]
+    believed = (
+        "Believing: of no class these rows show that its probabilities are too extreme or too "
+        "cautious."
+        if not off
+        else f"Believing: probabilities are too extreme or too cautious for {len(off)} of "
+        f"{len(told.classes)} classes; the table under Calibration names them."
+    )
+    return [
+        f"Telling apart: the likeliest class is right in {percent(told.accuracy.value)} of the "
+        f"rows (95% interval {percent(told.accuracy.low)} to {percent(told.accuracy.high)}). Each "
+        f"class against all others has an AUC of {told.mean_auc:.2f} on average, "
+        f"“{shortened(worst.name)}” the lowest with {between(worst.auc)}.",
+        believed,
+    ]
+
+
+def at_threshold(point: OperatingPoint, name: str) -> str:
+    """What acting from a threshold on finds and misses."""
+    found, missed = point.counts[0], point.counts[2]
+    alarms, calm = point.counts[1], point.counts[3]
+    return (
+        f"Acting: from a threshold of {100 * point.threshold:.3g}% on, {found} of "
+        f"{found + missed} rows of “{name}” are found, and {alarms} of {alarms + calm} others "
+        "are false alarms."
+    )
+
+
+def between(estimate: Estimate) -> str:
+    """A figure with its interval, in two decimals."""
+    if estimate.value != estimate.value:
+        return "cannot be told"
+    return f"{estimate.value:.2f}, 95% interval {estimate.low:.2f} to {estimate.high:.2f}"
+
+
+def _holds(interval: tuple[float, float], value: float) -> bool:
+    return interval[0] <= value <= interval[1]
+
+
+def _spread(line: object) -> str:
+    slope, (low, high) = line.slope, line.slope_interval  # type: ignore[attr-defined]
+    reach = f"the slope is {signed(slope)}, 95% interval {signed(low)} to {signed(high)}"
+    if not high - low < 4.0:
+        return "These rows cannot tell whether probabilities are too extreme or too cautious."
+    if _holds((low, high), 1.0):
+        return f"They are spread as they should be, as far as these rows can tell: {reach}."
+    word = "too extreme" if high < 1.0 else "too cautious"
+    return f"They are {word}: {reach}."

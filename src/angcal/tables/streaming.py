@@ -1,0 +1,138 @@
+"""A Parquet file larger than memory -> blocks of prepared rows, read anew on every pass.
+
+What a column is, its median, scale and levels come from rows spread evenly over the file; labels
+and groups are read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from angcal._typing import Matrix
+from angcal.estimators import AngularLogisticRegressionCV
+from angcal.tables.columns import aligned, plan_columns, preparation_of
+from angcal.tables.errors import TableError, check_names, require_column
+from angcal.tables.fitting import FittedTable
+from angcal.tables.targets import split_target
+
+SAMPLE_ROWS, BATCH_CELLS = 50_000, 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LargeTable:
+    """Rows of a Parquet file that have a label.
+
+    Attributes
+    ----------
+    path : Path
+    kept : (rows of the file,) array of bool
+        Those with a label.
+    y : ndarray
+        Their classes.
+    sample : pandas.DataFrame
+        Features of some rows.
+    sampled : ndarray of int
+        Their places among the rows that are kept.
+    """
+
+    path: Path
+    kept: np.ndarray
+    y: np.ndarray
+    sample: Any = field(repr=False)
+    sampled: np.ndarray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def frames(self, columns: list[str]) -> Iterator[Any]:
+        """Blocks of rows with a label as data frames of some columns."""
+        for start, frame in _batches(self.path, columns):
+            yield frame[self.kept[start : start + len(frame)]]
+
+
+def _batches(path: Path, columns: list[str]) -> Iterator[tuple[int, Any]]:
+    """(number of its first row, data frame) of pieces of a file."""
+    from pyarrow.parquet import ParquetFile
+
+    rows, start = max(1, BATCH_CELLS // max(1, len(columns))), 0
+    with ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=rows, columns=columns, use_threads=False):
+            yield start, batch.to_pandas()
+            start += batch.num_rows
+
+
+def open_large(path: Any, target: str, *, positive: str | None = None) -> LargeTable:
+    """A large table: its labels, and a sample of its rows.
+
+    Parameters
+    ----------
+    path : str or Path
+    target : str
+        Name of the column with the classes.
+    positive : str, optional
+        As in `split_target`.
+    """
+    import pandas as pd
+    from pyarrow.parquet import ParquetFile
+
+    path = Path(path)
+    with ParquetFile(path) as file:
+        names, n = list(file.schema_arrow.names), file.metadata.num_rows
+    check_names(path, names)
+    require_column(names, target)
+    labels = pd.concat([frame for _, frame in _batches(path, [target])], ignore_index=True)
+    rows, y = split_target(labels.assign(**{_ROW: np.arange(n)}), target, positive=positive)
+    kept = np.zeros(n, dtype=bool)
+    kept[rows[_ROW].to_numpy()] = True
+    step = max(1, -(-len(y) // SAMPLE_ROWS))
+    place, parts = np.cumsum(kept) - 1, []
+    features = [name for name in names if name != target]
+    for start, frame in _batches(path, features):
+        own = slice(start, start + len(frame))
+        parts.append(frame[kept[own] & (place[own] % step == 0)])
+    sample = pd.concat(parts, ignore_index=True)
+    return LargeTable(path, kept, y, sample, np.arange(0, len(y), step))
+
+
+_ROW = "angcal row number"
+
+
+def fit_large(
+    table: LargeTable, features: Any, *, pool: Any = None, Cs: Any = 20, groups: Any = None
+) -> FittedTable:
+    """As `fit_table`, with bounded memory.
+
+    Parameters
+    ----------
+    table : LargeTable
+    features : pandas.DataFrame
+        Its sample, without the columns that are to be left out.
+    pool : pandas.DataFrame, optional
+        Rows without labels, in memory.
+    Cs, groups
+        As in `fit_table`.
+    """
+    plan = plan_columns(features)
+    prepare = preparation_of(plan, len(features)).fit(features[plan.used])
+
+    def blocks() -> Iterator[Matrix]:
+        for frame in table.frames(plan.used):
+            try:
+                yield prepare.transform(frame)
+            except ValueError as error:
+                raise TableError(
+                    f"{table.path} has rows that are unlike those that its columns were judged by "
+                    f"({error}); write such columns as text, or leave them out with --drop."
+                ) from error
+
+    if pool is not None:
+        pool = prepare.transform(aligned(pool, plan.used, "the pool"))
+    classify = AngularLogisticRegressionCV(Cs=Cs).fit(blocks, table.y, pool=pool, groups=groups)
+    model = Pipeline([("prepare", prepare), ("classify", classify)])
+    return FittedTable(model, classify.classes_, plan.dropped, len(table), classify.n_features_in_)

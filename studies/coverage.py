@@ -1,0 +1,146 @@
+"""How often 95 % intervals of the angle hold it: ``python -m studies.coverage``.
+
+d = 80, labels by sigmoid(κt) with κ = 0.5 (weak), 3 and 10 (strong), n/d = 0.25, 1 and 4, and a
+penalty that is strong, moderate or hardly there: C = 0.01, 1 and 10⁴ on rows of mean square 1. A
+draw is a round over all cells; every fit is asked with labels alone, with Σ and with a pool of 5d
+rows, and a path of penalties with labels alone and with Σ. Where an interval says that the angle is
+not known (longer than 1) it is counted in a column of its own. Rounds that are finished are kept in
+``studies/results/coverage/coverage.csv``; ``--rounds`` says up to which to go, ``--table`` only
+writes the table, which docs/fill_study.py puts into docs/angle.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from angcal import Angle, AngularCalibratedClassifier, AngularLogisticRegressionCV, Logit
+from angcal.files import write_text
+from angcal.simulation import simulate
+from angcal.simulation.covariances import AutoregressiveCovariance
+from studies import RESULTS
+from studies.engine.store import as_csv, read_csv
+from studies.engine.tables import markdown
+
+FOLDER = RESULTS / "coverage"
+D, POOL, FIRST_SEED = 80, 400, 640_000
+DESIGNS: dict[str, dict[str, Any]] = {
+    "Gaussian": {},
+    "AR(0.9)": {"covariance": AutoregressiveCovariance(D, 0.9)},
+    "elliptical": {"design": "elliptical"},
+    "Rademacher": {"design": "rademacher"},
+}
+RATIOS, PENALTIES, SIGNALS = (0.25, 1.0, 4.0), (1e-2, 1.0, 1e4), (0.5, 3.0, 10.0)
+FITS = ("default", "covariance", "pool")
+PATHS = ("path", "path, covariance")
+CELL = ("design", "n/d", "C", "signal", "known")
+WIDE = 1.0
+
+
+def draw(design: str, ratio: float, signal: float, seed: int) -> Iterator[dict[str, Any]]:
+    """All fits to one set of rows and labels."""
+    n = int(ratio * D)
+    data = simulate(n, D, link=Logit(signal), random_state=seed, **DESIGNS[design])
+    if min(data.y.sum(), n - data.y.sum()) < 3:
+        return
+    known: dict[str, dict[str, Any]] = {
+        "default": {},
+        "covariance": {"covariance": data.covariance.apply(np.eye(D))},
+        "pool": {"pool": data.pool(POOL, random_state=seed)},
+    }
+    for C, name in itertools.product(PENALTIES, FITS):
+        base = LogisticRegression(C=C / D, tol=1e-6, max_iter=5000)
+        model = AngularCalibratedClassifier(base, **known[name]).fit(data.X, data.y)
+        yield {"C": f"{C:g}", "known": name, **judged(model.angle_, data.cosine(model.coef_[0]))}
+    for name in PATHS:
+        options = known["covariance"] if "covariance" in name else {}
+        path = AngularLogisticRegressionCV(Cs=10, **options).fit(data.X, data.y)
+        yield {"C": "path", "known": name, **judged(path.angle_, data.cosine(path.coef_[0]))}
+
+
+def judged(angle: Angle, truth: float) -> dict[str, Any]:
+    """Whether the interval holds the truth, and how long it is."""
+    low, high = angle.interval
+    return {
+        "held": int(low <= truth <= high),
+        "below": int(truth < low),
+        "width": high - low,
+        "error": angle.cosine - truth,
+        "method": angle.method,
+    }
+
+
+def one_round(number: int) -> list[dict[str, Any]]:
+    """One draw of every cell."""
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for design, ratio, signal in itertools.product(DESIGNS, RATIOS, SIGNALS):
+            place = {"design": design, "n/d": f"{ratio:g}", "signal": f"{signal:g}"}
+            for found in draw(design, ratio, signal, FIRST_SEED + number):
+                rows.append({"round": number, **place, **found})
+    for row in rows:
+        row |= {name: f"{row[name]:.4f}" for name in ("width", "error")}
+    return rows
+
+
+def summary(rows: list[dict[str, str]]) -> str:
+    """Markdown: coverage in percent of every cell, with how many intervals are longer than 1."""
+    cells: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in rows:
+        cells.setdefault(tuple(row[name] for name in CELL), []).append(row)
+
+    def cell(place: tuple[str, ...]) -> str:
+        mine = cells.get(place, [])
+        if not mine:
+            return ""
+        held = 100 * np.mean([row["held"] == "1" for row in mine])
+        wide = 100 * np.mean([float(row["width"]) > WIDE for row in mine])
+        return f"{held:.0f}" + (f" ({wide:.0f})" if wide >= 1 else "")
+
+    lines = []
+    for design, ratio, signal in itertools.product(DESIGNS, RATIOS, SIGNALS):
+        place = (design, f"{ratio:g}", f"{signal:g}")
+        for C in (*(f"{C:g}" for C in PENALTIES), "path"):
+            names = PATHS if C == "path" else FITS
+            found = [cell((*place[:2], C, place[2], name)) for name in names]
+            lines.append((*place, C, *found, *([""] * (3 - len(found)))))
+    draws = len({row["round"] for row in rows})
+    rates = [np.mean([row["held"] == "1" for row in mine]) for mine in cells.values()]
+    within = sum(0.92 <= rate <= 0.98 for rate in rates)
+    head = (
+        f"{draws} draws; {len(rates)} cells, {within} between 92 and 98 %, "
+        f"{sum(rate > 0.98 for rate in rates)} above, {sum(rate < 0.92 for rate in rates)} below "
+        f"(lowest {min(rates):.0%}); a cell's standard error is {np.sqrt(0.95 * 0.05 / draws):.1%}."
+    )
+    header = ("design", "n/d", "signal", "C", "labels alone", "covariance", "pool")
+    return head.replace("%", " %").replace("  %", " %") + "\n\n" + markdown(header, lines) + "\n"
+
+
+def main() -> None:
+    """Run the rounds that are missing, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=300, help="draws of every cell")
+    parser.add_argument("--fresh", action="store_true", help="replace earlier results")
+    parser.add_argument("--table", action="store_true", help="only write the table")
+    options = parser.parse_args()
+    path = FOLDER / "coverage.csv"
+    rows: list[dict[str, Any]] = [] if options.fresh else [dict(row) for row in read_csv(path)]
+    done = {int(row["round"]) for row in rows}
+    for number in range(0 if options.table else options.rounds):
+        if number not in done:
+            rows += one_round(number)
+            write_text(path, as_csv(rows))
+    rows = [{name: str(value) for name, value in row.items()} for row in rows]
+    write_text(FOLDER / "coverage.md", summary(rows))
+    print(summary(rows))
+
+
+if __name__ == "__main__":
+    main()

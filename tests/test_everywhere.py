@@ -1,0 +1,129 @@
+"""Groups, intervals and another prevalence: every call, storage and number of classes, and loaded.
+
+Each storage has to give what an array gives, before and after a model is saved and loaded.
+"""
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV
+from angcal.persistence import load, save
+
+CS = [1e-4, 0.003, 0.1, 3.0, 100.0]
+MODELS = {
+    "one": lambda: AngularCalibratedClassifier(LogisticRegression(C=0.1, tol=1e-9, max_iter=999)),
+    "averaged": lambda: AngularLogisticRegressionCV(Cs=CS, tol=1e-6, average="penalties"),
+}
+CALLS = {
+    "probabilities": lambda model, X: model.predict_proba(X),
+    "curve": lambda model, X: model.predict_interval(X, kind="curve", confidence=0.8),
+    "row": lambda model, X: model.predict_interval(X, kind="row", confidence=0.8),
+    "prevalence": lambda model, X: model.with_prevalence(_shares(model)).predict_proba(X),
+    "from rows": lambda model, X: model.with_prevalence_from(X).predict_proba(X),
+}
+
+
+@pytest.fixture(autouse=True)
+def _array_api(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+
+
+def _shares(model):
+    K = len(model.classes_)
+    return 0.05 if K == 2 else np.arange(1.0, K + 1.0) / (K * (K + 1.0) / 2.0)
+
+
+def _draw(K, seed=0, n=120, d=30, size=4):
+    rng = np.random.default_rng(seed)
+    groups = rng.permutation(np.repeat(np.arange(n // size), size))
+    X = (rng.normal(size=(n, d)) + rng.normal(size=(n // size, d))[groups]) / np.sqrt(2.0)
+    X = np.where(np.abs(X) > 0.3, X, 0.0)
+    W = 3.0 * rng.normal(size=(d, K)) / np.sqrt(d)
+    return X, np.argmax(X @ W + rng.gumbel(size=(n, K)), axis=1), groups
+
+
+def _as(storage, X):
+    if storage == "sparse":
+        return sparse.csr_matrix(X)
+    if storage == "tensor":
+        return pytest.importorskip("torch").tensor(X)
+    if storage == "blocks":
+        return [X[:50], X[50:51], X[51:]]
+    if storage == "dask":
+        return pytest.importorskip("dask.array").from_array(X, chunks=(50, X.shape[1]))
+    return X
+
+
+def _fitted(name, storage, X, y, groups):
+    """A local model, with its predictions to be asked for arrays."""
+    model = MODELS[name]()
+    if storage == "pipeline":
+        return make_pipeline(StandardScaler(), model).fit(X, y, **{_step(model): groups})[-1]
+    if storage == "dask":
+        from angcal import dask
+
+        parameters = model.get_params(deep=False)
+        parameters.pop("polish", None)
+        distributed = getattr(dask, type(model).__name__)(**parameters)
+        return distributed.fit(_as(storage, X), y, groups=groups).to_local()
+    with sklearn.config_context(array_api_dispatch=storage == "tensor"):
+        return model.fit(_as(storage, X), y, groups=groups)
+
+
+def _step(model):
+    return f"{type(model).__name__.lower()}__groups"
+
+
+def _asked(call, model, storage, X):
+    if storage != "tensor":
+        return CALLS[call](model, X)
+    with sklearn.config_context(array_api_dispatch=True):
+        return np.asarray(CALLS[call](model, _as(storage, X)))
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("storage", ["sparse", "tensor", "blocks", "dask"])
+def test_every_storage_answers_as_an_array_does(storage, name, K, tmp_path):
+    X, y, groups = _draw(K)
+    expected = _fitted(name, "array", X, y, groups)
+    alone = MODELS[name]().fit(X, y)
+    found = _fitted(name, storage, X, y, groups)
+    save(found, tmp_path / "model.skops")
+    loaded = load(tmp_path / "model.skops")
+    new = _draw(K, seed=1)[0]
+    for call, ask in CALLS.items():
+        right = ask(expected, new)
+        # Widths rest on couplings, which rows that are elsewhere sample by random signs.
+        near = 1e-2 if call in ("curve", "row") else 2e-3
+        np.testing.assert_allclose(_asked(call, found, storage, new), right, atol=near)
+        np.testing.assert_allclose(ask(loaded, new), right, atol=near, err_msg=call)
+    # And groups matter: the same rows without them are another model.
+    assert np.abs(CALLS["probabilities"](alone, new) - expected.predict_proba(new)).max() > 4e-3
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_groups_travel_through_a_pipeline(name, K, tmp_path):
+    X, y, groups = _draw(K)
+    scaled = StandardScaler().fit_transform(X)
+    expected = MODELS[name]().fit(scaled, y, groups=groups)
+    found = _fitted(name, "pipeline", X, y, groups)
+    for call, ask in CALLS.items():
+        np.testing.assert_allclose(ask(found, scaled), ask(expected, scaled), err_msg=call)
+
+
+@pytest.mark.parametrize("storage", ["blocks", "dask"])
+def test_groups_may_span_blocks(storage):
+    """Rows of a group in any order: as if each group were in one block."""
+    X, y, groups = _draw(3)
+    order = np.argsort(groups, kind="stable")
+    mixed = _fitted("one", storage, X, y, groups)
+    ordered = _fitted("one", storage, X[order], y[order], groups[order])
+    new = _draw(3, seed=1)[0]
+    np.testing.assert_allclose(mixed.predict_proba(new), ordered.predict_proba(new), atol=1e-7)
