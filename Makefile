@@ -7,7 +7,7 @@ DEMO   := .venv-demo
 # Two test workers with one BLAS thread each beat one worker with two threads.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint quick study bench coverage docs oldest flips sbom clean
+.PHONY: demo test lint quick study bench coverage docs oldest hostile flips lock sbom clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,20 @@ quick: lint
 flips: $(VENV)/.installed
 	ANGCAL_FLIPS=10000 ANGCAL_FORGERIES=1000 $(THREADS) $(BIN)/python -m pytest -s -q \
 		tests/test_model_files.py tests/test_export.py -k "flipped or forged"
+
+# Hostile fits in child processes with limits; goes on where it was. make hostile CASES=1000000
+CASES ?= 20000
+hostile: $(VENV)/.installed
+	$(THREADS) $(BIN)/python -m studies.hostile --cases $(CASES)
+
+# Versions and hashes of everything that `make test` needs: requirements-dev.lock. To install exactly
+# these: pip install --require-hashes -r requirements-dev.lock && pip install --no-deps -e .
+LOCK := .venv-lock
+lock:
+	$(PYTHON) -m venv $(LOCK)
+	$(LOCK)/bin/python -m pip install --quiet uv
+	$(LOCK)/bin/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --quiet --output-file requirements-dev.lock
 
 # What an installation consists of, in CycloneDX format: build/angcal.cdx.json.
 SBOM := .venv-sbom
@@ -84,4 +98,4 @@ oldest:
 	$(THREADS) $(OLDEST)/bin/python -m pytest -m "not slow" $(CORE)
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(OLDEST) $(SBOM) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) $(DEMO) $(OLDEST) $(SBOM) $(LOCK) .mypy_cache .ruff_cache .pytest_cache build dist

@@ -15,13 +15,14 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 from angcal import AngularCalibratedClassifier
-from angcal._typing import Floats
+from angcal._typing import Floats, Matrix
 from angcal.files import write_text
 from angcal.leverages.groups import groups_of
 from angcal.observables import observe
@@ -35,43 +36,55 @@ FOLDER = RESULTS / "groups"
 
 # -- scores against refits -----------------------------------------------------------------------
 
-REFITS = ("n", "d", "K", "size", "C", "draw", "error", "ignored", "cost")
+REFITS = ("n", "d", "K", "size", "C", "rows", "draw", "error", "ignored", "cost")
+REFIT_CELL = ("rows", "K", "size", "C")
+ELASTIC = 0.5  # share of the ℓ₁ part
 
 
 def refit_designs() -> list[tuple[object, ...]]:
-    """(n, d, K, rows of a group, C, draw)."""
+    """(n, d, K, rows of a group, C, kind of rows or penalty, draw)."""
     return [
-        (n, d, K, size, C, number)
-        for n, d in ((400, 200), (300, 600), (1500, 800))
+        (n, d, K, size, C, rows, number)
+        for rows, designs in (
+            ("dense", ((400, 200), (300, 600), (1500, 800))),
+            ("sparse", ((400, 200), (300, 600))),
+            ("elastic net", ((400, 200),)),
+        )
+        for n, d in designs
         for K in (2, 4)
         for size in (2, 5, 20)
-        for C in (0.01, 1.0)
-        for number in range(2 if n < 1000 else 1)
+        for C in ((0.1, 1.0) if rows == "elastic net" else (0.01, 1.0))
+        for number in range(2 if n < 1000 and rows != "elastic net" else 1)
     ]
 
 
-def refit(n: int, d: int, K: int, size: int, C: float, number: int) -> list[float]:
+def refit(n: int, d: int, K: int, size: int, C: float, rows: str, number: int) -> list[float]:
     """Root mean square errors as shares of the scores' spread, and CPU over that of leaving one."""
     rng = np.random.default_rng([n, d, K, size, number])
     names = rng.permutation(np.repeat(np.arange(n // size), size))
-    X = (rng.normal(size=(n, d)) + rng.normal(size=(n // size, d))[names]) / np.sqrt(2.0)
+    X: Matrix = (rng.normal(size=(n, d)) + rng.normal(size=(n // size, d))[names]) / np.sqrt(2.0)
     W = 2.0 * rng.normal(size=(d, K)) / np.sqrt(d)
     y = np.argmax(X @ W + rng.gumbel(size=(n, K)), axis=1)
+    if rows == "sparse":
+        X = sparse.csr_matrix(np.where(np.abs(X) > 1.0, X, 0.0))
 
     def model() -> LogisticRegression:
+        if rows == "elastic net":
+            options = {"solver": "saga", "l1_ratio": ELASTIC, "tol": 1e-6, "max_iter": 20_000}
+            return LogisticRegression(C=C, random_state=0, **options)
         return LogisticRegression(C=C, tol=1e-8, max_iter=5000)
 
     fit = read_fits(model().fit(X, y), X, y.astype(float), np.ones(n))[0]
     fit = replace(fit, hessian_method="exact")
     alone, _ = _timed(fit, None)
     together, cost = _timed(fit, names)
-    some = np.unique(names)[:10]
-    rows = np.isin(names, some)
+    some = np.unique(names)[: 5 if rows == "elastic net" else 10]
+    left = np.isin(names, some)
     exact = np.empty(fit.scores.shape)
     for name in some:
         own = names == name
         exact[own] = model().fit(X[~own], y[~own]).decision_function(X[own])
-    errors = [_off(found[rows], exact[rows]) for found in (together, alone)]
+    errors = [_off(found[left], exact[left]) for found in (together, alone)]
     return [*errors, cost]
 
 
@@ -94,20 +107,27 @@ def _off(found: Floats, exact: Floats) -> float:
 
 
 def refit_table(rows: list[Row]) -> str:
-    """One line for each number of classes, size of a group and C."""
+    """One line for each kind of rows, number of classes, size of a group and C."""
     header = (
-        *("classes", "rows of a group", "C", "error of leave-group-out scores, worst design"),
+        *(
+            "rows",
+            "classes",
+            "rows of a group",
+            "C",
+            "error of leave-group-out scores, worst design",
+        ),
         *("of leave-one-out scores, best design", "CPU over leave-one-out, worst"),
     )
     lines = []
-    for K, size, C in dict.fromkeys((row["K"], row["size"], row["C"]) for row in rows):
-        mine = [row for row in rows if (row["K"], row["size"], row["C"]) == (K, size, C)]
+    cells = dict.fromkeys(tuple(row[name] for name in REFIT_CELL) for row in rows)
+    for cell in cells:
+        mine = [row for row in rows if tuple(row[name] for name in REFIT_CELL) == cell]
         worst, best = (
             pick(float(row[name]) for row in mine)
             for pick, name in ((max, "error"), (min, "ignored"))
         )
         cost = max(float(row["cost"]) for row in mine)
-        lines.append((K, size, C, f"{worst:.2%}", f"{best:.0%}", f"{cost:.2f}"))
+        lines.append((*cell, f"{worst:.2%}", f"{best:.0%}", f"{cost:.2f}"))
     return markdown(header, lines)
 
 

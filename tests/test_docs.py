@@ -222,6 +222,11 @@ def test_the_site_builds_without_a_warning_with_every_name_and_no_network(tmp_pa
         pytest.importorskip(package)
     site = build_site(tmp_path)
     assert 'src="_images/overconfidence.svg"' in (site / "index.html").read_text()
+    # Mathematics is drawn by the browser; an index of an accented letter is beside it, not below.
+    formulas = (site / "angle.html").read_text()
+    assert formulas.count('<math xmlns="http://www.w3.org/1998/Math/MathML"') > 30
+    assert "$" not in re.sub(r"<script.*?</script>", "", formulas, flags=re.DOTALL)
+    assert "munderover" not in formulas
     assert_reference_has_every_public_name(site)
     assert_displays_are_drawn_where_they_are_named(site)
     for page in site.rglob("*.html"):

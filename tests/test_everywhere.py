@@ -67,9 +67,8 @@ def _fitted(name, storage, X, y, groups):
     if storage == "dask":
         from angcal import dask
 
-        parameters = model.get_params(deep=False)
-        parameters.pop("polish", None)
-        distributed = getattr(dask, type(model).__name__)(**parameters)
+        kind, own = getattr(dask, type(model).__name__), model.get_params(deep=False)
+        distributed = kind(**{name: own[name] for name in own if name in kind().get_params()})
         return distributed.fit(_as(storage, X), y, groups=groups).to_local()
     with sklearn.config_context(array_api_dispatch=storage == "tensor"):
         return model.fit(_as(storage, X), y, groups=groups)
@@ -99,8 +98,9 @@ def test_every_storage_answers_as_an_array_does(storage, name, K, tmp_path):
     new = _draw(K, seed=1)[0]
     for call, ask in CALLS.items():
         right = ask(expected, new)
-        # Widths rest on couplings, which rows that are elsewhere sample by random signs.
-        near = 1e-2 if call in ("curve", "row") else 2e-3
+        # Widths rest on couplings, which rows that are elsewhere sample by random signs, and those
+        # of more classes on 512 draws, whose axes turn with the last digits of the posterior.
+        near = (1e-2 if K == 2 else 3e-2) if call in ("curve", "row") else 2e-3
         np.testing.assert_allclose(_asked(call, found, storage, new), right, atol=near)
         np.testing.assert_allclose(ask(loaded, new), right, atol=near, err_msg=call)
     # And groups matter: the same rows without them are another model.

@@ -497,3 +497,70 @@ def test_an_onnx_model_of_others_has_no_checksum():
     del model.metadata_props[:]
     with pytest.raises(ExportError, match="no checksum"):
         verified_onnx(model.SerializeToString())
+
+
+# -- intervals ---------------------------------------------------------------------------------
+
+
+def _with_ends(model, X, dtype="float64", **options):
+    """(probabilities, low, high) in onnxruntime."""
+    found = to_onnx(model, X, dtype=dtype, **options)
+    session = onnxruntime.InferenceSession(found.SerializeToString())
+    assert [output.name for output in session.get_outputs()] == [
+        *("label", "probabilities", "low", "high")
+    ]
+    return session.run(None, {"X": X.astype(dtype)})[1:]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize(
+    "model",
+    [
+        AngularCalibratedClassifier(),
+        AngularCalibratedClassifier(link=Logit(3.0, 1.0)),
+        AngularLogisticRegressionCV(Cs=5),
+        make_pipeline(StandardScaler(), AngularCalibratedClassifier()),
+    ],
+    ids=["labels", "link", "path", "pipeline"],
+)
+def test_intervals_of_the_curve_are_a_table(model, confidence):
+    model = model.fit(DATA.X, DATA.y)
+    last = model[-1] if hasattr(model, "steps") else model
+    rows = model[:-1].transform(FRESH) if hasattr(model, "steps") else FRESH
+    for dtype, tolerance in (("float64", TOLERANCE), ("float32", 2e-6)):
+        _, low, high = _with_ends(model, FRESH, dtype, interval=confidence)
+        expected = last.predict_interval(rows, confidence=confidence)
+        np.testing.assert_allclose(np.hstack([low, high]), expected, atol=tolerance)
+
+
+def test_intervals_follow_the_prevalence_and_go_on_beyond_the_table():
+    model = AngularCalibratedClassifier().fit(DATA.X, DATA.y)
+    _, low, high = _with_ends(model, 30.0 * FRESH, interval=0.9)
+    expected = model.predict_interval(30.0 * FRESH)
+    assert np.abs(model.decision_function(30.0 * FRESH)).max() > 8.0 * model.scale_.norm
+    np.testing.assert_allclose(np.hstack([low, high]), expected, atol=TOLERANCE)
+    rare = model.with_prevalence(0.02)
+    p, low, high = _with_ends(rare, FRESH, interval=0.9)
+    np.testing.assert_allclose(np.hstack([low, high]), rare.predict_interval(FRESH), atol=1e-6)
+    assert np.all((low[:, 0] <= p[:, 1]) & (p[:, 1] <= high[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: AngularCalibratedClassifier().fit(*several(3)[:2]), "3 classes"),
+        (
+            lambda: AngularLogisticRegressionCV(Cs=5, average="penalties").fit(DATA.X, DATA.y),
+            "mixes the laws",
+        ),
+        (lambda: ScoreCalibratedClassifier().fit(DATA.X, DATA.y), "without an angle"),
+    ],
+)
+def test_intervals_that_are_no_table_are_refused(make, why):
+    with pytest.raises(ExportError, match=why):
+        to_onnx(make(), 30, interval=0.9)
+
+
+def test_a_level_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        to_onnx(AngularCalibratedClassifier().fit(DATA.X, DATA.y), FRESH, interval=90)

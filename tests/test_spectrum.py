@@ -116,7 +116,7 @@ def test_a_path_under_a_shape_is_ridge_in_its_columns_and_so_is_leaving_one_out(
 
 def test_shares_hold_on_to_ridge_unless_losses_speak():
     even = exponent_shares([np.full(3, 0.5)] * 3, 100, np.array([1.0, 1.5, 2.0]))
-    assert_allclose(even / even[0], np.exp([0.0, -0.5, -2.0]))
+    assert_allclose(even / even[0], np.exp(-0.5 * (np.array([0.0, 0.5, 1.0]) / 0.7) ** 2))
     far = exponent_shares([np.full(3, 0.5), np.full(3, 0.3)], 1000, np.array([1.0, 2.0]))
     assert_allclose(far, [0.0, 1.0])
 

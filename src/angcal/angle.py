@@ -163,6 +163,8 @@ def observable_angle(
     AngleError
         Where T is not positive, or so small against its parts that its square root is noise.
     """
+    if not (np.isfinite(scale.norm) and scale.norm > 0 and np.ptp(observables.scores) > 0):
+        raise AngleError("the fitted score does not vary")
     parts = _parts(fit, observables, precision, scale)
     square = parts.square
     if not np.isfinite(square) or square <= 1e-3 * parts.size:
@@ -236,11 +238,17 @@ def _parts(fit: LinearFit, o: Observables, precision: Precision, scale: ScoreSca
         *(_coupling(o, step, curvatures, precision.rank), step, overlap, diagonal, share, pairs),
         length_rows={"covariance": 0, "pool": precision.rows}.get(scale.source, n),
         inverse_rows=precision.rows,
-        tails=max(0.5 * (float(np.mean(loo**4)) / float(np.mean(loo**2)) ** 2 - 1.0), 1.0),
+        tails=max(0.5 * (_kurtosis(loo) - 1.0), 1.0),
     )
     square = pairs - diagonal + 2.0 * v * share + v**2 * length
     size = abs(pairs - diagonal) + abs(2.0 * v * share) + v**2 * length
     return _Parts(v * length + float(np.mean(psi * loo)), square, size, noise)
+
+
+def _kurtosis(scores: Floats) -> float:
+    """E s⁴/(E s²)²; in units of the largest, so that no power of it is lost."""
+    unit = scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
+    return float(np.mean(unit**4)) / max(float(np.mean(unit**2)) ** 2, np.finfo(float).tiny)
 
 
 def _coupling(o: Observables, step: float, curvatures: float, rank: int) -> float:

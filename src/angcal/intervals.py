@@ -480,14 +480,19 @@ def _ends(
 
 def _by_table(law: TwoClassLaw, scores: Floats, kind: str, confidence: float) -> Floats:
     """Of many rows: interpolated between scores a 128th of a standard deviation apart."""
+    s = law.scale.standardise(scores)
+    inside = np.abs(s) <= TABLE_REACH
+    found = np.empty((len(s), 2))
+    found[inside] = table_of_ends(law, kind, confidence)(s[inside])
+    if not inside.all():
+        found[~inside] = _ends([1.0], [law], [scores[~inside]], kind, confidence)
+    return found
+
+
+def table_of_ends(law: TwoClassLaw, kind: str, confidence: float) -> CubicSpline:
+    """Both ends, on the scale of the law, from standard scores within `TABLE_REACH`."""
     nodes = np.linspace(-TABLE_REACH, TABLE_REACH, TABLE_NODES)
     raw = law.scale.center + law.scale.norm * nodes
     blocks = np.array_split(raw, TABLE_NODES // ROWS_AT_ONCE + 1)
     at_nodes = np.concatenate([_ends([1.0], [law], [part], kind, confidence) for part in blocks])
-    s = law.scale.standardise(scores)
-    inside = np.abs(s) <= TABLE_REACH
-    found = np.empty((len(s), 2))
-    found[inside] = CubicSpline(nodes, at_nodes)(s[inside])
-    if not inside.all():
-        found[~inside] = _ends([1.0], [law], [scores[~inside]], kind, confidence)
-    return found
+    return CubicSpline(nodes, at_nodes)

@@ -462,6 +462,15 @@ def _width(noise: Floats) -> Floats:
     return np.sqrt(1.0 + noise**2 / 3.0)
 
 
+def _newton_step(information: Floats, gradient: Floats) -> Floats:
+    """−I⁻¹∇; along what labels say nothing of (scores far out, p at its floor) there is no step."""
+    try:
+        step = np.linalg.solve(information, -gradient)
+    except np.linalg.LinAlgError:
+        step = -np.linalg.pinv(information, hermitian=True) @ gradient
+    return np.asarray(step, dtype=np.float64)
+
+
 def fisher_scoring(
     evaluate: Callable[[Floats], Evaluation],
     start: Floats,
@@ -483,7 +492,7 @@ def fisher_scoring(
         uphill = gradient[0] > 0 if theta[0] == bounds[0] else gradient[0] < 0
         held = int(theta[0] in bounds and uphill)
         step = np.zeros_like(gradient)
-        step[held:] = np.linalg.solve(information[held:, held:], -gradient[held:])
+        step[held:] = _newton_step(information[held:, held:], gradient[held:])
         # Half the squared length of the step in standard errors: what is left to gain.
         promised = -float(gradient @ step)
         if promised < gain or value - promised > limit:

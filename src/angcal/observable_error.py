@@ -127,8 +127,12 @@ class Noise:
         limit = np.sqrt(first * last)
         both = np.clip(second, -limit, limit) + pool[1]
         off_n, off_t = numerator - c * np.sqrt(self.length) * q, square - q**2
-        fit = off_n**2 * var_t - 2.0 * off_n * off_t * both + off_t**2 * var_n
-        found: Floats = np.min(fit / (var_n * var_t - both**2), axis=1)
+        # In units of their own errors: squares of very small variances are no numbers.
+        with np.errstate(all="ignore"):
+            x, y = off_n / np.sqrt(var_n), off_t / np.sqrt(var_t)
+            r = both / np.sqrt(var_n) / np.sqrt(var_t)
+            fit = (x**2 - 2.0 * r * x * y + y**2) / (1.0 - r**2)
+        found: Floats = np.min(np.where(np.isfinite(fit), fit, np.inf), axis=1)
         return found
 
     def relative_error(self, numerator: float, square: float, cosine: float) -> float:
@@ -147,6 +151,8 @@ class Noise:
         fine = center + min(near, 0.5) * np.linspace(-8.0, 8.0, 65)
         grid = np.unique(np.clip(np.concatenate([np.linspace(-1.0, 1.0, 41), fine]), -1.0, 1.0))
         misfit = self.misfit(numerator, square, grid)
+        if not np.any(np.isfinite(misfit)):
+            return -1.0, 1.0
         limit += float(misfit.min())
         inside = np.flatnonzero(misfit <= limit)
         ends = []

@@ -17,6 +17,7 @@ from angcal.estimators import (
 )
 from angcal.export.checksum import sealed
 from angcal.export.curves import check_curve, curves_of, write_model
+from angcal.export.intervals import check_has_table, write_interval
 from angcal.export.nodes import ExportError, Nodes
 from angcal.sklearn_problems import unwrap
 
@@ -30,6 +31,7 @@ def to_onnx(
     dtype: str = "float32",
     initial_types: Any = None,
     target_opset: Any = None,
+    interval: float | None = None,
 ) -> Any:
     """The ONNX model (X) → (label, probabilities), whose probabilities are ``predict_proba``'s.
 
@@ -49,6 +51,10 @@ def to_onnx(
         transformers in front of the classifier work in the precision of the types given.
     target_opset : int or dict, optional
         As in skl2onnx; its newest by default.
+    interval : float, optional
+        A confidence, for example 0.9: two more outputs ``low`` and ``high``, (n, 1), are the ends
+        of ``predict_interval(X, kind="curve", confidence=interval)``. For two classes and one
+        model; averages of several are refused.
 
     Returns
     -------
@@ -77,6 +83,9 @@ def to_onnx(
     skl2onnx = _import_skl2onnx()
     register_converters()
     convert = partial(skl2onnx.convert_sklearn, model, "angcal", target_opset=target_opset)
+    if interval is not None:
+        check_has_table(_last_step(model), interval)
+        convert = partial(convert, options={id(_last_step(model)): {"interval": float(interval)}})
     if initial_types is not None:
         return sealed(convert(initial_types=initial_types))
     from skl2onnx.common.data_types import DoubleTensorType
@@ -151,7 +160,7 @@ def register_converters() -> None:
             convert_fct=_convert,
             overwrite=True,
             parser=_parse,
-            options={"zipmap": [False]},
+            options={"zipmap": [False], "interval": None},
         )
 
 
@@ -206,8 +215,17 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     kind = DoubleTensorType if isinstance(rows[0].type, DoubleTensorType) else FloatTensorType
     # The label's type depends on the classes and is set with the shapes.
     operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
-    operator.outputs.append(scope.declare_local_variable("probabilities", kind()))
+    names = ["probabilities"]
+    if _interval_of(scope, model) is not None:
+        names += ["low", "high"]
+    for name in names:
+        operator.outputs.append(scope.declare_local_variable(name, kind()))
     return operator.outputs
+
+
+def _interval_of(asked: Any, model: Any) -> float | None:
+    """The option ``interval``; others, which skl2onnx may set for all models, are not looked at."""
+    return (asked.options or {}).get(id(model), {}).get("interval")
 
 
 def _shapes(operator: Any) -> None:
@@ -223,6 +241,8 @@ def _shapes(operator: Any) -> None:
     kind = StringTensorType if classes.dtype.kind == "U" else Int64TensorType
     operator.outputs[0].set_type(kind([rows]))
     operator.outputs[1].set_type(type(operator.outputs[1].type)([rows, len(classes)]))
+    for end in operator.outputs[2:]:
+        end.set_type(type(end.type)([rows, 1]))
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -236,7 +256,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if hasattr(model, "prevalence_"):
         p = nodes.times(p, model.prevalence_.factors)
         p = nodes.add("Div", p, nodes.into(p, np.ones((len(model.classes_), 1))))
-    label, probabilities = operator.outputs
+    label, probabilities, *ends = operator.outputs
     # Of equal ones the first, as predict does.
     index = nodes.add("ArgMax", p, axis=1, keepdims=0)
     classes = nodes.constant(_class_values(model.classes_))
@@ -244,6 +264,12 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     double = isinstance(probabilities.type, DoubleTensorType)
     kind = nodes.double if double else nodes.single
     nodes.add("Cast", p, to=kind, result=probabilities.full_name)
+    if ends:
+        confidence = _interval_of(container, model)
+        assert confidence is not None
+        found = write_interval(nodes, rows, model, confidence, nodes.columns(p, [1]))
+        for name, end in zip(found, ends, strict=True):
+            nodes.add("Cast", name, to=kind, result=end.full_name)
 
 
 def _class_values(classes: Any) -> np.ndarray:

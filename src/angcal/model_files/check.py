@@ -9,11 +9,13 @@ the first two do not know, and ends with the model's own probabilities at a few 
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
@@ -127,8 +129,10 @@ def check_model(model: Any, trusted: Collection[str]) -> None:
             "Pipeline that ends in one"
         )
     _Walk(trusted).visit(model, False, "the model")
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         _check_predictions(last)
+        _check_use(model, last)
 
 
 def _last_step(model: Any) -> Any:
@@ -167,6 +171,10 @@ class _Walk:
     def _visit_object(self, value: Any, finite: bool) -> None:
         self.seen[id(value), finite] = value
         name = type(value).__name__
+        if isinstance(value, BaseEstimator):
+            missing = sorted(set(value._get_param_names()) - set(vars(value)))
+            if missing:
+                raise ValueError(f"its {name} has no {missing[0]}")
         # A classifier inside an average has notes of its own, which may be NaN.
         finite = finite and not isinstance(value, CalibratedPrediction)
         for attribute, part in state_of(value).items():
@@ -282,3 +290,60 @@ def _check_predictions(model: Any) -> None:
             raise ValueError("its curve_ gives no probabilities")
         if K > 2 and not np.allclose(p.sum(axis=1), 1.0, atol=1e-9):
             raise ValueError("its curve_ gives probabilities that do not sum to one")
+
+
+LARGEST_TRIAL = 10**6
+"""Columns of a row that is tried out; wider models are taken as they are."""
+
+
+def _check_use(model: Any, last: Any) -> None:
+    """One row through the whole model: what does not fit together fails now, not when it is used.
+
+    A row of zeros suits numbers. Where columns hold levels it has those that their encoder knows; a
+    ValueError may still be about this row and not about the model.
+    """
+    if "coef_" not in vars(last):
+        return  # not fitted
+    columns, inside = _first_step(model), vars(last).get("estimator_")
+    if columns is last and takes_raw_rows(inside):
+        columns = _first_step(inside)
+    plain = not isinstance(columns, ColumnTransformer | OneHotEncoder)
+    # A step that is "passthrough" has no width of its own.
+    width = getattr(columns, "n_features_in_", getattr(last, "n_features_in_", None))
+    if not isinstance(width, int | np.integer) or width < 1:
+        raise ValueError(f"it is made for {width!r} columns")
+    if width > LARGEST_TRIAL:
+        return
+    try:
+        row = np.zeros((1, width)) if plain else _row_of_levels(columns, int(width))
+        getattr(model, "predict_proba", model.predict)(row)
+    except (ValueError, ImportError):
+        if plain:
+            raise
+
+
+def _first_step(model: Any) -> Any:
+    for _ in range(20):
+        if type(model) is not Pipeline or not model.steps:
+            break
+        model = model.steps[0][1]
+    return model
+
+
+def _row_of_levels(columns: Any, width: int) -> Any:
+    """A row with a level that is known wherever an encoder looks, zeros elsewhere."""
+    row = np.zeros((1, width), dtype=object)
+    names = list(vars(columns).get("feature_names_in_", ()))
+    parts: list[Any] = [("", columns, range(width))]
+    if isinstance(columns, ColumnTransformer):
+        parts = columns.transformers_
+    for _, part, places in parts:
+        encoder = part.steps[-1][1] if type(part) is Pipeline else part
+        if isinstance(encoder, OneHotEncoder):
+            for place, levels in zip(places, encoder.categories_, strict=True):
+                row[0, names.index(place) if isinstance(place, str) else place] = levels[0]
+    if not names:
+        return row
+    import pandas as pd
+
+    return pd.DataFrame(row, columns=names).infer_objects()

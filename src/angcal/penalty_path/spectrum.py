@@ -35,7 +35,7 @@ from angcal.rows import RotatedRows, dense_parts, rotate, rows_of_gram
 
 EXPONENTS = (1.0, 1.5, 2.0)
 """Values of p; on the development tasks of docs/pool.md larger ones change nothing."""
-SPREAD = 0.5
+SPREAD = 0.7
 """Standard deviation of the prior of p about 1; chosen on the same tasks."""
 SMALLEST_VALUE = 1e-8
 """Eigenvalues below this share of the largest are raised to it."""
@@ -254,12 +254,12 @@ def _powers(block: Matrix, shift: Floats) -> Floats:
 
 
 def exponent_shares(losses: list[Floats], n_labels: float, exponents: Floats) -> Floats:
-    """π_p ∝ exp(−(p − 1)²/2·0.5²)·Σ_C exp(−½n·loss_{C,p}); 0 where it is negligible.
+    """π_p ∝ exp(−(p − 1)²/2·0.7²)·Σ_C exp(−½n·loss_{C,p}); 0 where it is negligible.
 
     Examples
     --------
     >>> exponent_shares([np.array([0.5]), np.array([0.5])], 100, np.array([1.0, 1.5])).round(3)
-    array([0.622, 0.378])
+    array([0.563, 0.437])
     """
     count = BELIEF.labels_count_for * n_labels
     logs = np.array([float(logsumexp(-count * each)) for each in losses])

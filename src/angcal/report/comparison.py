@@ -232,7 +232,7 @@ def repeats_for(n_entries: int, n_classes: int = 2) -> int:
     """Repetitions of the cross-validation; one for three and more classes, whose fits take long."""
     if n_classes > 2:
         return 1
-    return 4 if n_entries <= 200_000 else 2 if n_entries <= 5_000_000 else 1
+    return 4 if n_entries <= 50_000 else 2 if n_entries <= 200_000 else 1
 
 
 def fold_count(y: Any, groups: Any = None) -> int:

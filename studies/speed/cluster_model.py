@@ -1,0 +1,118 @@
+"""What a pass over a block costs, and what that says of whole fits: ``python -m
+studies.speed.cluster_model``.
+
+Times the functions that workers run, each on one block of 30,000 rows and 500 columns, in CPU
+seconds of one thread, and states them as rates; then adds them up for the fits of
+``studies/results/speed/cluster.csv``: two looks with a matrix of every fourth row, three with one
+of all rows, one closing, one pass for leverages, one for couplings. The rest of a fit is what
+client, scheduler and workers spend on tasks, and the link.
+
+Writes ``cluster-rates.csv`` and ``cluster-model.csv`` to ``studies/results/speed``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from angcal import plan
+from angcal.files import write_text
+from angcal.leverages import far
+from angcal.losses import Logistic
+from angcal.solvers import far_matrix
+from studies import RESULTS
+from studies.engine.store import as_csv
+
+N, D, REPEATS = 30_000, 500, 7
+FOLDER = RESULTS / "speed"
+# How often each kind of pass occurs in a fit, and the power of d that its work grows with.
+PASSES = {
+    "look, every fourth row": (2, 2),
+    "look, all rows": (3, 2),
+    "closing": (1, 1),
+    "leverages": (1, 2),
+    "couplings": (1, 1),
+}
+
+
+def fastest(call: Callable[[], Any]) -> float:
+    """CPU seconds of the fastest of some calls."""
+    times = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def block_seconds() -> dict[str, float]:
+    """CPU seconds of every kind of pass over one block."""
+    rng = np.random.default_rng(0)
+    X, y, omega = rng.normal(size=(N, D)), rng.integers(0, 2, N).astype(float), np.ones(N)
+    curvature = rng.uniform(0.1, 0.25, N)
+    V = rng.normal(size=(D + 1, 1)) / np.sqrt(D)
+    ray, shares = np.hstack([V, V]), np.array(plan.LADDER)
+    roots = np.tril(rng.normal(size=(1, D + 1, D + 1))) / N
+    signs, inner = far._packed_signs(N), rng.normal(size=(D + 1, 1, far.PROBES))
+    loss, single, one = Logistic(), np.float32, np.ones(1)
+
+    def look(stride: int, ray: Any, shares: Any) -> Any:
+        return far_matrix._ladder_of_block(
+            loss, True, stride, single, X, ray, shares, 0.0 * shares, y, omega
+        )
+
+    calls: dict[str, Callable[[], Any]] = {
+        "look, every fourth row": lambda: look(4, ray, shares),
+        "look, all rows": lambda: look(1, V, one),
+        "closing": lambda: far_matrix._closing_of_block(
+            loss, True, X, V, np.hstack([V, V, V]), y, omega
+        ),
+        "leverages": lambda: far._forms_of_block(single, X, roots, curvature[:, None], signs),
+        "couplings": lambda: far._images_of_block(single, True, X, inner),
+    }
+    return {name: fastest(call) for name, call in calls.items()}
+
+
+def main() -> None:
+    seconds = block_seconds()
+    rates = []
+    for name, (count, power) in PASSES.items():
+        rates.append(
+            {
+                "pass": name,
+                "times": count,
+                "ms": round(1e3 * seconds[name], 1),
+                "unit": f"n·d{'²' if power == 2 else ''}",
+                "rate": f"{N * D**power / seconds[name]:.2g}",
+            }
+        )
+    measured = pd.read_csv(FOLDER / "cluster.csv")
+    fits = []
+    for row in measured.itertuples():
+        work = sum(
+            count * seconds[name] * (row.n / N) * (row.d / D) ** power
+            for name, (count, power) in PASSES.items()
+        )
+        fits.append(
+            {
+                "n": row.n,
+                "d": row.d,
+                "workers": row.workers,
+                "by_rates": round(work, 2),
+                "worker_seconds": row.worker_seconds,
+                "client_and_scheduler": row.client_and_scheduler,
+                "rest": round(row.worker_seconds + row.client_and_scheduler - work, 2),
+            }
+        )
+    for line in rates + fits:
+        print(line)
+    write_text(FOLDER / "cluster-rates.csv", as_csv(rates))
+    write_text(FOLDER / "cluster-model.csv", as_csv(fits))
+
+
+if __name__ == "__main__":
+    main()

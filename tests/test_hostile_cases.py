@@ -1,0 +1,48 @@
+"""The hostile generator, small: `make hostile` is the long run."""
+
+from __future__ import annotations
+
+import hypothesis
+import numpy as np
+import pytest
+
+from studies.hostile.cases import CHOICES, Case, cases, draw
+from studies.hostile.judge import Outcome, _refusal, judge
+
+
+@hypothesis.settings(
+    max_examples=60,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+    phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+)
+@hypothesis.given(cases())
+def test_no_case_fails(case):
+    outcome = judge(case)
+    assert not outcome.failed, outcome
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_every_choice_can_be_drawn(name):
+    for choice in CHOICES[name]:
+        data = draw(Case(**{name: choice}))
+        assert data.truth.shape == (len(data.fresh), 2)
+        np.testing.assert_allclose(data.truth.sum(axis=1), 1.0)
+
+
+def test_a_case_is_a_function_of_its_names():
+    case = Case(design="jittered copies", pool="same", weights="random")
+    first, second = draw(case), draw(case)
+    for field in ("X", "y", "weights", "pool", "fresh"):
+        np.testing.assert_array_equal(getattr(first, field), getattr(second, field))
+
+
+def test_what_is_no_clear_error():
+    assert _refusal(np.linalg.LinAlgError("Singular matrix")).failed
+    assert _refusal(ValueError("")).failed
+    assert _refusal(TypeError("'<' not supported between instances")).failed
+    assert not _refusal(ValueError("pool has 3 columns, but X has 5.")).failed
+    assert Outcome("harm").failed
+    assert not Outcome("warned").failed
