@@ -119,3 +119,17 @@ def test_rows_of_zeros_without_an_intercept(average):
     model = AngularLogisticRegressionCV(Cs=[1e-3, 1.0], average=average, fit_intercept=False)
     for y in (TWO, THREE):
         assert "nothing to fit" in outcome(model, np.zeros_like(X), y)
+
+
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_cell_at_the_end_of_arithmetic_leaves_all_rows_their_probabilities(name, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = MODELS[name].fit(X, y)
+    rows = np.concatenate([X, np.full((1, 3), 1e308), [[-1e308, 1e308, 0.0]]])
+    p = model.predict_proba(rows)
+    np.testing.assert_array_equal(p[: len(X)], model.predict_proba(X))
+    assert np.all((p >= 0) & (p <= 1))
+    near = model.predict_proba(np.array([[1e9] * 3, [-1e9, 1e9, 0.0]]))
+    np.testing.assert_allclose(p[len(X) :], near, atol=1e-6)

@@ -110,6 +110,30 @@ ENTRIES_AT_ONCE = 1 << 15
 """Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
 
 
+FARTHEST = 1e100
+"""Scores beyond it are as good as this: every curve is at its end long before."""
+
+
+def linear_scores(X: Any, coef: Floats, intercept: Any) -> Floats:
+    """Xŵ + b̂, at most ``FARTHEST`` in size: a cell of 1e308 has a score, and those about it too.
+
+    Rows that are beyond are put there along their own direction, so that the order of K scores of a
+    row stays. NaN and infinity in a row give NaN.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = np.asarray(product(X, coef) + intercept)
+        far = ~(np.abs(scores).reshape(len(scores), -1).max(axis=1) <= FARTHEST)
+        if not far.any() or is_tensor(X):
+            return scores
+        rows = X[np.flatnonzero(far)] if hasattr(X, "shape") else np.asarray(X)[far]
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+        along = (rows / np.abs(rows).max(axis=1, keepdims=True)) @ coef
+        size = np.abs(along).reshape(len(along), -1).max(axis=1)
+        size = size.reshape(-1, *[1] * (along.ndim - 1))
+        scores[far] = along / size * FARTHEST
+    return scores
+
+
 def product(X: Any, v: Floats) -> Floats:
     """Xv in doubles; rows in single precision are widened block by block, never as a whole.
 

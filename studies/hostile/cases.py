@@ -93,6 +93,12 @@ class Case:
         """Whether nothing that it says about the data is a lie."""
         return all(getattr(self, name) in names for name, names in FAIR.items())
 
+    @property
+    def logistic(self) -> bool:
+        """Whether the scores of the linear model are log-odds by themselves."""
+        own = self.model in ("path", "penalties", "folds")
+        return own or self.base not in ("ridge", "hinge", "ovr")
+
     def as_dict(self) -> dict[str, Any]:
         """For a file."""
         return asdict(self)
@@ -337,6 +343,6 @@ def _base(case: Case) -> Any:
         "hinge": LinearSVC(max_iter=2000),
         "bare": LogisticRegression(fit_intercept=False, max_iter=2000),
         "none": LogisticRegression(C=np.inf, max_iter=2000),
-        "ovr": LinearRegression(),
+        "ovr": LinearRegression(),  # no classifier, which is to be said
     }
     return made.get(case.base)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from angcal._typing import Floats
 from studies.hostile.cases import CALIBRATORS, Case, Data, build, draw
@@ -72,8 +72,7 @@ def judge(case: Case) -> Outcome:
         return found
     silent = not [w for w in caught if not issubclass(w.category, FutureWarning)]
     if silent and case.fair:
-        # One temperature moves no offset: a plain model that is off stays off, whoever scales it.
-        harm = _harm(model, data, p, with_prevalence=case.model != "temperature")
+        harm = _harm(model, data, p, case)
         if harm > HARM:
             kind = "harm" if case.n >= FEW_ROWS else "harm, few rows"
             kind = "harm, calibrator" if case.model in CALIBRATORS and case.n >= FEW_ROWS else kind
@@ -102,10 +101,17 @@ def _invalid(model: Any, p: Floats, fresh: Floats, case: Case) -> Outcome | None
     if not np.all(np.isfinite(model.coef_)):
         return Outcome("invalid", "coef_ is not finite")
     if len(model.classes_) == 2 and case.model in ("angular", "path") and p.shape[1] == 2:
-        scores = np.asarray(model.decision_function(fresh))
+        scores = np.ravel(_plain_scores(model, fresh))
         if np.all(np.isfinite(scores)) and not _monotone(scores, p[:, 1]):
             return Outcome("not monotone", "probabilities do not follow the scores")
     return None
+
+
+def _plain_scores(model: Any, rows: Floats) -> Floats:
+    """(m, 1) or (m, K) scores of the linear model itself."""
+    with np.errstate(all="ignore"):
+        found: Floats = rows @ np.atleast_2d(model.coef_).T + np.ravel(model.intercept_)
+    return found
 
 
 def _monotone(scores: Floats, p: Floats) -> bool:
@@ -114,7 +120,7 @@ def _monotone(scores: Floats, p: Floats) -> bool:
     return bool(steps.min(initial=0.0) >= -1e-9 or steps.max(initial=0.0) <= 1e-9)
 
 
-def _harm(model: Any, data: Data, p: Floats, with_prevalence: bool) -> float:
+def _harm(model: Any, data: Data, p: Floats, case: Case) -> float:
     """Expected log-loss on fresh rows beyond the better of plain and prevalence, in nats."""
     classes = list(model.classes_)
     places = [classes.index(name) if name in classes else -1 for name in data.names]
@@ -124,12 +130,13 @@ def _harm(model: Any, data: Data, p: Floats, with_prevalence: bool) -> float:
         return 0.0  # names that the model holds to be equal
     truth = truth / np.maximum(truth.sum(axis=1, keepdims=True), SMALLEST)
     counts = np.array([np.mean(np.ravel(data.y) == name) for name in model.classes_])
-    rivals = [np.tile(counts, (len(p), 1))] if with_prevalence else []
-    scores = np.asarray(model.decision_function(data.fresh), dtype=float)
-    if np.all(np.isfinite(scores)):
-        if scores.ndim == 1:
-            rivals.append(np.column_stack([expit(-scores), expit(scores)]))
-        else:
+    # One temperature moves no offset: a plain model that is off stays off, whoever scales it.
+    rivals = [np.tile(counts, (len(p), 1))] if case.model != "temperature" else []
+    if case.logistic:
+        scores = _plain_scores(model, data.fresh)
+        if scores.shape[1] == 1:
+            scores = np.column_stack([-0.5 * scores, 0.5 * scores])
+        if np.all(np.isfinite(scores)):
             rivals.append(softmax(scores, axis=1))
     losses = [_loss(truth, rival[:, order]) for rival in rivals]
     return _loss(truth, p[:, order]) - min(losses, default=np.inf)

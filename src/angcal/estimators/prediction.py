@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, product
+from angcal.arrays import is_tensor, linear_scores, namespace_of, on_host, placed_like
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
 from angcal.estimators.lazy import lazy_on_dask
@@ -266,7 +266,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         rows = self._unread_rows(X)
         coef = self.coef_[0] if len(self.coef_) == 1 else self.coef_.T
         with np.errstate(invalid="ignore", over="ignore"):
-            scores = product(rows, coef) + self.intercept_
+            scores = linear_scores(rows, coef, self.intercept_)
             # A weight that is not 0 hands NaN and infinity on to the score, so that a finite
             # score vouches for its row and X need not be read twice.
             if not (coef.all() and np.isfinite(scores).all()):

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import expit
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import product
+from angcal.arrays import linear_scores
 from angcal.leverages.groups import Groups
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
@@ -346,7 +346,7 @@ class PenaltyAverage:
     def scores(self, rows: Matrix) -> Iterator[Floats]:
         """(n,) or (n, K) scores of the rows under each model."""
         for coef, intercept in zip(self.coefs, self.intercepts, strict=True):
-            yield product(rows, coef.T) + intercept
+            yield linear_scores(rows, coef.T, intercept)
 
 
 def penalty_shares(losses: Floats, n_labels: float) -> Floats:
