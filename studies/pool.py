@@ -5,8 +5,8 @@ with and without up to 2,000 unlabeled rows, judged on further rows. The CSV goe
 (``--fresh`` starts again; ``--methods`` runs some only). The table is
 ``studies/results/pool/pool.md``, which docs/fill_study.py puts into docs/pool.md.
 
-Sets are in two halves by a hash of their names (`studies.planner.half_of`). Exponents and prior of
-`angcal.penalty_path.spectrum` were chosen on eight other splits of the first half.
+Sets are in two halves by a hash of their names (`studies.planner.outcomes.half_of`). Exponents and
+prior of `angcal.penalty_path.spectrum` were chosen on eight other splits of the first half.
 """
 
 from __future__ import annotations
