@@ -298,7 +298,7 @@ class _Evidence:
         if not isinstance(observable, Angle):
             return self._from_labels_alone(observable)
         if options.angle == "observable":
-            exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
+            exact = replace(observable, sampling_error=0.0, systematic_error=0.0, row_error=0.0)
             return observable, self._posterior(exact)
         # The link-free angle settles what labels cannot. The posterior's own mean is further from
         # the truth: what labels say of the curve's shape rests on tails that no score has.

@@ -91,7 +91,7 @@ class Belief:
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
         # It is never taken to be known better than this, unless exactly.
-        error = max(known.standard_error, 5e-3)
+        error = max(known.typical_error, 5e-3)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
