@@ -150,7 +150,9 @@ class Noise:
         near = abs(center) * self.relative_error(numerator, square, min(abs(center), 0.999))
         fine = center + min(near, 0.5) * np.linspace(-8.0, 8.0, 65)
         grid = np.unique(np.clip(np.concatenate([np.linspace(-1.0, 1.0, 41), fine]), -1.0, 1.0))
-        misfit = self.misfit(numerator, square, grid)
+        # A few at a time, so that less memory is taken than a block of rows has.
+        parts = np.array_split(grid, 8)
+        misfit = np.concatenate([self.misfit(numerator, square, part) for part in parts])
         if not np.any(np.isfinite(misfit)):
             return -1.0, 1.0
         limit += float(misfit.min())

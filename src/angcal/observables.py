@@ -201,7 +201,6 @@ def observe(fit: LinearFit, groups: Groups | None = None) -> Observables:
     --------
     >>> import numpy as np
     >>> from angcal.problem import LinearFit
-    from angcal.rows import FarRows
     >>> from angcal.solvers.minimize import minimize
     >>> from angcal.losses import Squared
     >>> from angcal.penalties import Ridge
