@@ -233,7 +233,8 @@ def overview(rows: list[Row], names: set[str]) -> str:
     for n in SIZES:
         header += [f"n = {n}: mean ratio", "largest", f"above {WORST:g}", "splits"]
     lines = []
-    for method in METHODS:
+    made = {row["method"] for row in rows}
+    for method in [*(name for name in METHODS if name in made), *sorted(made - set(METHODS))]:
         cells = []
         for n in SIZES:
             found = {k: v for k, v in ratios(rows, n, method).items() if k in names}
@@ -244,7 +245,9 @@ def overview(rows: list[Row], names: set[str]) -> str:
             worst = list(found)[int(np.argmax(values))]
             splits = {r["split"] for r in rows if r["method"] == method and r["n"] == str(n)}
             above = f"{int(np.sum(values > WORST))} of {len(values)}"
-            largest = f"{found[worst][0]:.3f} ± {found[worst][1]:.3f} ({worst})"
+            error = found[worst][1]
+            spread = "" if np.isnan(error) else f" ± {error:.3f}"
+            largest = f"{found[worst][0]:.3f}{spread} ({worst})"
             cells += [f"{values.mean():.3f}", largest, above, str(len(splits))]
         lines.append((method, *cells))
     return markdown(header, lines)
