@@ -44,24 +44,21 @@ def to_onnx(
     X : (n, d) array or int
         Rows to take the number of columns from, or that number.
     dtype : {"float32", "float64"}, default="float32"
-        Of the input and of the probabilities. In between all is computed in double precision,
-        so that single precision costs no more than the rounding of rows and probabilities.
+        Of the input and of the probabilities; in between all is computed in double precision.
     initial_types : list of (name, skl2onnx type), optional
         In place of X, for models that take more than one input, or text. Then nothing is cast, and
         transformers in front of the classifier work in the precision of the types given.
     target_opset : int or dict, optional
         As in skl2onnx; its newest by default.
     interval : float, optional
-        A confidence, for example 0.9: two more outputs ``low`` and ``high``, (n, 1), are the ends
-        of ``predict_interval(X, kind="curve", confidence=interval)``. For two classes and one
-        model; averages of several are refused.
+        A confidence: two more outputs ``low`` and ``high``, (n, 1), are the ends of
+        ``predict_interval(X, kind="curve", confidence=interval)``. For two classes and one model.
 
     Returns
     -------
     onnx.ModelProto
-        ``SerializeToString()`` is what goes into a file. Outputs are ``label`` (one per row) and
-        ``probabilities`` (one column per class, in the order of ``classes_``). Its metadata hold a
-        checksum.
+        ``SerializeToString()`` is what goes into a file. Outputs are ``label`` and
+        ``probabilities`` (columns in the order of ``classes_``). Its metadata hold a checksum.
 
     See Also
     --------
@@ -80,18 +77,24 @@ def to_onnx(
     _check_exportable(_last_step(model))
     if dtype not in ("float32", "float64"):
         raise ExportError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
-    skl2onnx = _import_skl2onnx()
-    register_converters()
-    convert = partial(skl2onnx.convert_sklearn, model, "angcal", target_opset=target_opset)
-    if interval is not None:
-        check_has_table(_last_step(model), interval)
-        convert = partial(convert, options={id(_last_step(model)): {"interval": float(interval)}})
+    convert = _converter(model, target_opset, interval)
     if initial_types is not None:
         return sealed(convert(initial_types=initial_types))
     from skl2onnx.common.data_types import DoubleTensorType
 
     exact = convert(initial_types=[("X", DoubleTensorType([None, _column_count(X)]))])
     return sealed(exact if dtype == "float64" else _in_single_precision(exact))
+
+
+def _converter(model: Any, target_opset: Any, interval: float | None) -> Any:
+    """skl2onnx's conversion of this model, which awaits the types of the input."""
+    skl2onnx = _import_skl2onnx()
+    register_converters()
+    convert = partial(skl2onnx.convert_sklearn, model, "angcal", target_opset=target_opset)
+    if interval is None:
+        return convert
+    check_has_table(_last_step(model), interval)
+    return partial(convert, options={id(_last_step(model)): {"interval": float(interval)}})
 
 
 def _last_step(model: Any) -> Any:

@@ -104,9 +104,7 @@ def many_leverages(
         method in ("exact", "single")
         or (method == "auto" and plan.takes_matrices(k, rows.streamed))
     ):
-        size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
-        parts = [(D[:, part], strengths[part]) for part in slices_of(m, size)]
-        return _joined([_far(rows, *part, with_coupling) for part in parts])
+        return _far_in_parts(rows, D, strengths, with_coupling)
     if of_classes and method == "auto" and not plan.samples(n, k):
         # Rows near the border of a class reach farther than others of their size, so that sampling
         # takes more of them than a factorization of moderate side is worth.
@@ -216,6 +214,13 @@ def _is_correlated(rows: Rows, D: Floats, strengths: Floats) -> bool:
     middle = len(strengths) // 2
     Q = np.full(rows.shape[1], strengths[middle])
     return SampledHessian(rows, np.ascontiguousarray(D[:, middle]), Q).is_correlated
+
+
+def _far_in_parts(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
+    """As many problems at once as their matrices have room for."""
+    size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
+    parts = [(D[:, part], strengths[part]) for part in slices_of(len(strengths), size)]
+    return _joined([_far(rows, *part, with_coupling) for part in parts])
 
 
 def _far(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:

@@ -88,9 +88,7 @@ def calibration_line(
     y_true, y_prob : array-like of shape (n,)
         Labels 0/1 and predicted P(y = 1), of rows that had no part in the predictions. The
         leave-one-out ones of the training rows will do: ``clf.loo_proba_[:, 1]``, or
-        ``clf.plain_loo_proba_[:, 1]`` for the model before calibration. The predictions of a
-        logistic regression without penalty for its own training rows have slope 1 whatever they
-        are worth.
+        ``clf.plain_loo_proba_[:, 1]`` for the model before calibration.
     confidence : float, default=0.95
         Level of the intervals.
     sample_weight : array-like of shape (n,), optional
@@ -117,9 +115,7 @@ def calibration_line(
 
     References
     ----------
-    Cox (1958), Two further applications of a model for binary regression, Biometrika 45. Miller,
-    Hui, Tierney (1991), Validation techniques for logistic regression models, Statistics in
-    Medicine 10.
+    Cox (1958), Biometrika 45. Miller, Hui, Tierney (1991), Statistics in Medicine 10.
 
     Examples
     --------
@@ -136,10 +132,15 @@ def calibration_line(
     line = _line(scores, target, weight, confidence)
     if groups is None:
         return line
+    return _by_groups(line, scores, target, weight, _numbered(groups, len(y)))
+
+
+def _numbered(groups: ArrayLike, n: int) -> np.ndarray:
+    """Groups as 0, 1, …"""
     together = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
-    if len(together) != len(y):
-        raise ValueError(f"groups has {len(together)} entries for {len(y)} rows; give one each.")
-    return _by_groups(line, scores, target, weight, together)
+    if len(together) != n:
+        raise ValueError(f"groups has {len(together)} entries for {n} rows; give one each.")
+    return together
 
 
 def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> CalibrationLine:

@@ -7,7 +7,8 @@ any, are the units of every standard error: a row's losses are averaged over the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -279,10 +280,8 @@ def compare(
     Parameters
     ----------
     features : DataFrame
-    y : (n,) array
-        Classes as the user has them.
-    codes : (n,) int array
-        The same as 0, 1, …
+    y, codes : (n,) arrays
+        Classes as the user has them, and as 0, 1, …
     model : AngularLogisticRegressionCV or None
         Fitted to all rows; None where angcal refuses them.
     pool : DataFrame, optional
@@ -293,6 +292,7 @@ def compare(
         Rows that stay in one fold.
     """
     n_classes, folds = int(codes.max()) + 1, fold_count(codes, groups)
+    tell = progress or (lambda done, total: None)
     if folds < 2:
         return "The smallest class has one row, so nothing can be left out of a fit."
     able = [method for method in METHODS if model is not None or not method.needs_angcal]
@@ -300,7 +300,6 @@ def compare(
     found = {method.name: np.full((repeats, len(codes), n_classes), np.nan) for method in methods}
     failures: dict[str, str] = {}
     weights: list[Weights] = []
-    tell = progress or (lambda done, total: None)
     tell(0, folds * repeats)
     Cs = None if model is None else penalties_in_folds(model)
     for index, (train, test) in enumerate(_splits(codes, folds, repeats, seed, groups)):
@@ -314,18 +313,24 @@ def compare(
             if fold.model is not None:
                 weights.append(weights_of(fold.model.steps[0][1], fold.head))
             for method in methods:
-                if method.name in failures:
-                    continue
-                try:
-                    found[method.name][index // folds, test] = method.predict(fold)
-                except ValueError as error:
-                    failures[method.name] = str(error)
+                if method.name not in failures:
+                    with _noted(method.name, failures):
+                        found[method.name][index // folds, test] = method.predict(fold)
         tell(index + 1, folds * repeats)
     kept = tuple(method for method in methods if method.name not in failures)
     if not kept:
         return f"No method could be fitted: {next(iter(failures.values()))}"
-    measured = _measure(kept, found, codes, folds, seed, failures, groups)
-    return replace(measured, weights=tuple(weights))
+    given = (found, codes, folds, seed, failures, groups)
+    return replace(_measure(kept, *given), weights=tuple(weights))
+
+
+@contextmanager
+def _noted(name: str, failures: dict[str, str]) -> Iterator[None]:
+    """Whether and why a method fails."""
+    try:
+        yield
+    except ValueError as error:
+        failures[name] = str(error)
 
 
 def _splits(codes: Any, folds: int, repeats: int, seed: int, groups: Any) -> list[tuple[Any, Any]]:

@@ -154,18 +154,11 @@ def examine(
     fitted, complaints, refusal = _fit(features, labels, pool, groups, n_classes)
     model = None if fitted is None else fitted.classifier
     plan = plan_columns(features)
-    comparison = compare(
-        # Which columns are used is decided once: in a fold an identifier may look like a number.
-        features[plan.used],
-        labels,
-        codes,
-        model=model,
-        pool=pool,
-        seed=seed,
-        repeats=repeats or repeats_for(features.shape[0] * features.shape[1], n_classes),
-        progress=lambda done, total: tell(done, total, "cross-validating"),
-        groups=groups,
-    )
+    given = {"model": model, "pool": pool, "seed": seed, "groups": groups}
+    given["repeats"] = repeats or repeats_for(features.shape[0] * features.shape[1], n_classes)
+    given["progress"] = lambda done, total: tell(done, total, "cross-validating")
+    # Which columns are used is decided once: in a fold an identifier may look like a number.
+    comparison = compare(features[plan.used], labels, codes, **given)
     compared = None if isinstance(comparison, str) else comparison
     names = tuple(str(name) for name in classes)
     prepare = None if fitted is None else fitted.model.steps[0][1]

@@ -123,10 +123,8 @@ def state_of_classes(
     Examples
     --------
     >>> from angcal.theory import Spectrum
-    >>> few, many = (
-    ...     state_of_classes(n, Spectrum.isotropic(100), n_classes=4, scale=4.0, C=0.1)
-    ...     for n in (100, 400)
-    ... )
+    >>> given = {"n_classes": 4, "scale": 4.0, "C": 0.1}
+    >>> few, many = (state_of_classes(n, Spectrum.isotropic(99), **given) for n in (99, 400))
     >>> few.calibrated_log_loss > many.calibrated_log_loss
     True
     """
@@ -137,9 +135,8 @@ def state_of_classes(
     solution = solve_hard(problems)
     found = labels.channel(*solution.unknowns)
     q, cosine = spread_and_cosine(problems, found)
-    df1, *_ = spectra.functions(problems.mu(found.v))
+    df1 = spectra.functions(problems.mu(found.v))[0]
     b_sd = np.sqrt(found.r2 / n) / found.v
-    residual = float(solution.residual[0])
     return ClassState(
         n=float(n),
         C=float(C),
@@ -152,8 +149,8 @@ def state_of_classes(
         r2=float(found.r2[0]),
         t=float(found.t[0]),
         **_on_new_rows(labels, float(cosine[0]), float(q[0]), float(b_sd[0])),
-        converged=residual <= LARGEST_GAP,
-        residual=residual,
+        converged=bool(solution.residual[0] <= LARGEST_GAP),
+        residual=float(solution.residual[0]),
     )
 
 
