@@ -35,7 +35,7 @@ from studies.speed.tables import (  # noqa: E402
 )
 
 PAGE = ROOT / "docs" / "speed.md"
-# Drawn first and thus in the first colours; the others follow in the order measured.
+# Drawn first and thus in the first colors; the others follow in the order measured.
 FIRST = (OURS, CROSS_FITTED)
 MISSED = "**missed**"
 # Tables that hold a verdict on a bar.

@@ -133,7 +133,7 @@ def save(figure: Figure) -> None:
         try:
             figure.savefig(unfinished, format=suffix[1:], dpi=200, metadata=metadata)
             if suffix == ".png":
-                # A palette of 128 colours is not seen in a line drawing and halves the file.
+                # A palette of 128 colors is not seen in a line drawing and halves the file.
                 with Image.open(unfinished) as image:
                     small = image.convert("RGB").quantize(128, dither=Image.Dither.NONE)
                 small.save(unfinished, format="png", optimize=True)

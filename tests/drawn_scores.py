@@ -9,7 +9,7 @@ from angcal.curve import angular_probability
 GRID = np.linspace(-2.5, 2.5, 41)
 
 
-def labelled(n, cosine, link, seed=0):
+def labeled(n, cosine, link, seed=0):
     """Standard scores and labels drawn from the model itself."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=n)

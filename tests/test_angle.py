@@ -64,7 +64,7 @@ def scale_of(fit, observables, covariance=None, pool=None):
 
 def observable(fit, covariance=None, pool=None, sign=1.0, **options):
     seen = observe(fit)
-    inverse = precision(covariance, pool, fit.X, centred=fit.fit_intercept)
+    inverse = precision(covariance, pool, fit.X, centered=fit.fit_intercept)
     scale = scale_of(fit, seen, covariance, pool)
     return observable_angle(fit, seen, inverse, scale, sign=sign, **options)
 
@@ -128,7 +128,7 @@ def test_training_sign():
     y, ones = np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4)
     assert training_sign(scores, y, ones) == 1.0
     assert training_sign(scores, 1 - y, ones) == -1.0
-    # Labels are centred, so a common shift of all scores decides nothing.
+    # Labels are centered, so a common shift of all scores decides nothing.
     assert training_sign(scores - 100.0, y, ones) == 1.0
     # A weight can turn it around: one heavy row of the wrong order.
     wrong = np.array([1.0, 0.0, 0.0, 1.0])

@@ -47,7 +47,7 @@ def spoiled(rows, value):
     return rows
 
 
-def unpenalised(**options):
+def unpenalized(**options):
     return LogisticRegression(C=np.inf, **options)
 
 
@@ -103,7 +103,7 @@ def test_constant_columns_without_a_penalty(classifier, container):
     rows = sim.X.copy()
     rows[:, [1, 4]] = [0.0, 1.0]
     with pytest.raises(ValueError, match=r"2 constant columns \(the first are \[1, 4\]\).*ridge"):
-        classifier(unpenalised(max_iter=1000)).fit(container(rows), sim.y)
+        classifier(unpenalized(max_iter=1000)).fit(container(rows), sim.y)
 
 
 @pytest.mark.parametrize("classifier", CALIBRATORS)
@@ -120,7 +120,7 @@ def test_separable_data_without_a_penalty(classifier):
     weights = X.copy()
     weights[:, 0] *= 10.0
     with pytest.raises(SeparableDataError, match=r"linearly separable.*no penalty.*ridge"):
-        classifier(unpenalised()).fit(weights, easy)
+        classifier(unpenalized()).fit(weights, easy)
     with pytest.raises(SeparableDataError, match="linearly separable"):
         classifier(LinearHead([50.0, 0, 0, 0, 0, 0], classes=["no", "yes"])).fit(weights, easy)
     assert classifier().fit(weights, easy).score(weights, easy) > 0.9

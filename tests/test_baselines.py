@@ -91,7 +91,7 @@ def test_bad_input_is_named(name, arguments, message):
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e5])
-def test_platt_is_unpenalised_logistic_regression(unit):
+def test_platt_is_unpenalized_logistic_regression(unit):
     u, y = sample()
     shifted = unit * (u + 30.0)
     fitted = PlattScaling().fit(shifted, y)

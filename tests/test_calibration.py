@@ -61,13 +61,13 @@ SOURCES = {
 }
 GIVEN = "Σ⁻¹ from the given covariance"
 FROM_POOL = "Σ⁻¹ from a pool of 200 rows"
-NEITHER = "no observable angle: neither a covariance nor a pool of unlabelled rows was given"
+NEITHER = "no observable angle: neither a covariance nor a pool of unlabeled rows was given"
 FEW = "no observable angle: the pool has 40 rows for 40 columns, too few"
 OWN = "no observable angle: the covariance comes from the training rows themselves"
 LIKELIHOOD = "likelihood of 150 leave-one-out scores under the logit link"
 WEIGHED = "by precision"
 JOINT = "the curve averages over its error"
-APART = "not determined by labels alone; an unlabelled pool would"
+APART = "not determined by labels alone; an unlabeled pool would"
 
 
 def decide(fit=FIT, *, link=LINK, known=True, angle="auto", source="nothing", weights=None, **more):
@@ -297,7 +297,7 @@ def warnings_of(share, fit_intercept):
 
 def test_scores_off_centre_without_an_intercept_warn():
     (message,) = warnings_of(0.3, fit_intercept=False)
-    assert "no intercept, which presumes centred features" in message
+    assert "no intercept, which presumes centered features" in message
     assert warnings_of(0.3, fit_intercept=True) == []
 
 

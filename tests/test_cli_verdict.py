@@ -109,7 +109,7 @@ def test_an_angle_that_labels_do_not_determine_has_no_point():
         ANGLE, degrees=1.0, degrees_interval=(0.0, 66.0), cosine_interval=(0.4, 1.0), method="loo"
     )
     text = words(angle=wide)
-    assert "not determined by labels alone; an unlabelled pool would" in text
+    assert "not determined by labels alone; an unlabeled pool would" in text
     assert "interval is 0° to 66° (cosine 0.40 to 1.00)" in text
     assert "1° from" not in text
     assert "1° from the true ones" in words(angle=replace(wide, method="combined"))

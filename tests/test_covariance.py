@@ -42,20 +42,20 @@ OPERATORS = [
     SpikedCovariance(D, random_state=0),
     GivenCovariance(SIGMA, variance=1.0),
 ]
-centring = pytest.mark.parametrize("centred", [False, True])
+centring = pytest.mark.parametrize("centered", [False, True])
 
 
 def brute_products(sigma, rows, center, psi, inverse=None):
     """(x_iᵀΣ⁻¹Xᵀψ)_i and (x_iᵀΣ⁻¹x_i)_i written out."""
     inverse = np.linalg.inv(sigma) if inverse is None else inverse
-    centred = rows - (0.0 if center is None else center)
-    kernel = centred @ inverse @ centred.T
+    centered = rows - (0.0 if center is None else center)
+    kernel = centered @ inverse @ centered.T
     return kernel @ psi, np.diag(kernel)
 
 
-def assert_products(found, sigma, rows, centred, inverse=None):
+def assert_products(found, sigma, rows, centered, inverse=None):
     assert isinstance(found, Precision)
-    center = rows.mean(axis=0) if centred else None
+    center = rows.mean(axis=0) if centered else None
     along, squares = brute_products(sigma, rows, center, PSI, inverse)
     for container in (np.asarray, sparse.csr_array, sparse.csr_matrix):
         got = found.products(container(rows), center, PSI)
@@ -67,34 +67,34 @@ def assert_products(found, sigma, rows, centred, inverse=None):
 
 
 @centring
-def test_products_with_a_known_matrix(centred):
+def test_products_with_a_known_matrix(centered):
     found = precision(SIGMA, None, X)
     assert (found.rank, found.estimated, found.fresh) == (D, False, True)
-    assert_products(found, SIGMA, X, centred)
+    assert_products(found, SIGMA, X, centered)
 
 
 @centring
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda o: type(o).__name__)
-def test_products_with_an_operator(operator, centred):
+def test_products_with_an_operator(operator, centered):
     assert is_operator(operator)
     found = precision(operator, None, X)
     assert (found.rank, found.estimated, found.fresh) == (D, False, True)
-    assert_products(found, operator.matrix(), X, centred)
+    assert_products(found, operator.matrix(), X, centered)
 
 
 @centring
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csc_matrix])
-def test_products_with_a_pool(container, centred):
+def test_products_with_a_pool(container, centered):
     found = precision(None, container(POOL), X)
     assert (found.rank, found.estimated, found.fresh) == (D, True, True)
     assert found.source == "a pool of 60 rows"
-    assert_products(found, np.cov(POOL.T), X, centred)
+    assert_products(found, np.cov(POOL.T), X, centered)
 
 
 @centring
 @pytest.mark.parametrize("estimator", [EmpiricalCovariance(), LedoitWolf()], ids=repr)
 @pytest.mark.parametrize("container", [None, np.asarray, sparse.csr_array])
-def test_products_with_an_estimator(estimator, container, centred):
+def test_products_with_an_estimator(estimator, container, centered):
     """Fitted on the pool, else on the training rows; the estimator itself stays unfitted."""
     pool = None if container is None else container(POOL)
     found = precision(estimator, pool, X)
@@ -103,7 +103,7 @@ def test_products_with_an_estimator(estimator, container, centred):
     where = "the training rows" if pool is None else "a pool of 60 rows"
     assert found.source == f"{type(estimator).__name__} on {where}"
     assert not hasattr(estimator, "covariance_")
-    assert_products(found, sigma, X, centred)
+    assert_products(found, sigma, X, centered)
 
 
 def test_an_estimator_may_be_fitted_on_sparse_training_rows():
@@ -221,10 +221,10 @@ def test_a_pool_on_a_subspace_has_its_rank():
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_without_an_intercept_moments_are_about_zero(container):
     sigma = POOL.T @ POOL / (len(POOL) - 1)
-    mean, found = pool_covariance(container(POOL), centred=False)
+    mean, found = pool_covariance(container(POOL), centered=False)
     assert_allclose(mean, 0.0)
     assert_allclose(found, sigma, rtol=1e-10, atol=1e-10)
-    assert_products(precision(None, container(POOL), X, centred=False), sigma, X, False)
+    assert_products(precision(None, container(POOL), X, centered=False), sigma, X, False)
 
 
 def test_an_estimator_of_something_else_is_refused():

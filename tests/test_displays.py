@@ -64,7 +64,7 @@ def test_axes_are_a_unit_square_with_a_diagonal(ax):
     assert ax.get_ylabel() == "Observed frequency"
 
 
-def test_curves_share_axes_and_differ_in_colour_marker_and_dash(ax):
+def test_curves_share_axes_and_differ_in_color_marker_and_dash(ax):
     displays = [
         ReliabilityDisplay.from_predictions(*predictions(seed=seed), name=f"m{seed}", ax=ax)
         for seed in range(3)

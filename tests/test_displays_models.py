@@ -327,7 +327,7 @@ def test_classwise_names_bad_matrices(ax):
         ClasswiseReliabilityDisplay.from_predictions(y, P, classes=["x", "bee", "cow"], ax=ax)
 
 
-def test_angle_matrix_is_annotated_and_centred(ax):
+def test_angle_matrix_is_annotated_and_centered(ax):
     matrix = np.array([[0.9, -0.001], [np.nan, -0.85]])
     display = AngleMatrixDisplay.from_matrix(matrix, ["$a", "b$"], ["c", "d"], ax=ax)
     assert [text.get_text() for text in display.texts_] == ["0.90", "0.00", "–", "−0.85"]
@@ -335,7 +335,7 @@ def test_angle_matrix_is_annotated_and_centred(ax):
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["$a", "b$"]
     ax.figure.canvas.draw()
     middle = display.mesh_.to_rgba(0.0)[:3]
-    assert min(middle) > 0.9, "no cosine, no colour"
+    assert min(middle) > 0.9, "no cosine, no color"
     low, high = display.mesh_.to_rgba([-1.0, 1.0])[:, :3]
     assert np.argmax(low) != np.argmax(high)
     top, bottom = display.texts_[0], display.texts_[3]

@@ -337,9 +337,9 @@ def mixed_pipeline():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_raw_frames_of_words_and_gaps(scores, weighted):
     rows, y = mixed_frame(0)
-    unlabelled, _ = mixed_frame(1)
+    unlabeled, _ = mixed_frame(1)
     classifier = (
-        AngularCalibratedClassifier(mixed_pipeline(), pool=unlabelled)
+        AngularCalibratedClassifier(mixed_pipeline(), pool=unlabeled)
         if scores == "angular"
         else ScoreCalibratedClassifier(mixed_pipeline(), scores=scores, random_state=0)
     )

@@ -126,7 +126,7 @@ def test_optimality_conditions_hold_for_every_loss_and_penalty(
 ) -> None:
     n, d = shape
     if kind == "none" and n < d:
-        pytest.skip("the data are separable: no unpenalised optimum, or no unique one")
+        pytest.skip("the data are separable: no unpenalized optimum, or no unique one")
     start = problem(n, d, loss, penalty_of(kind, d), fit_intercept=fit_intercept)
     fit = minimize(start)
     assert relative_kkt(fit) <= 1e-7
@@ -137,7 +137,7 @@ def test_optimality_conditions_hold_for_every_loss_and_penalty(
 
 @every_loss
 @pytest.mark.parametrize("kind", ["ridge", "quadratic", "elastic net", "pseudo-Huber"])
-def test_optimality_conditions_hold_for_sparse_data_and_a_penalised_intercept(
+def test_optimality_conditions_hold_for_sparse_data_and_a_penalized_intercept(
     loss: Loss, kind: str
 ) -> None:
     for n, d in [(90, 8), (40, 60)]:
@@ -222,7 +222,7 @@ def test_agrees_with_sklearn_ridge_on_signed_labels(
     assert fit.intercept == pytest.approx(model.intercept_, abs=1e-7)
 
 
-def test_agrees_with_sklearn_linear_svc_and_its_penalised_intercept() -> None:
+def test_agrees_with_sklearn_linear_svc_and_its_penalized_intercept() -> None:
     start = problem(120, 10, SquaredHinge(), Ridge(1.0), weighted=False)
     strength = 1.0 / (120 * 0.5)
     fit = minimize(replace(start, penalty=Ridge(strength), intercept_strength=strength))

@@ -1,4 +1,4 @@
-"""The factorised Hessian, on either side, against a dense inverse built by brute force."""
+"""The factorized Hessian, on either side, against a dense inverse built by brute force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TALL, WIDE = (30, 12), (12, 30)
 both_shapes = pytest.mark.parametrize(
     ("shape", "side"), [(TALL, "primal"), (WIDE, "dual")], ids=["tall", "wide"]
 )
-INTERCEPTS = {"none": (False, 0.0), "free": (True, 0.0), "penalised": (True, 0.8)}
+INTERCEPTS = {"none": (False, 0.0), "free": (True, 0.0), "penalized": (True, 0.8)}
 every_intercept = pytest.mark.parametrize(
     ("fit_intercept", "q0"), INTERCEPTS.values(), ids=INTERCEPTS.keys()
 )
@@ -242,7 +242,7 @@ def test_the_dual_refuses_a_column_too_large_for_its_digits() -> None:
         factorize(X, D, 0.5, fit_intercept=True)
 
 
-def test_unpenalised_columns_of_any_scale_are_accepted_by_the_dual() -> None:
+def test_unpenalized_columns_of_any_scale_are_accepted_by_the_dual() -> None:
     X, D = design(WIDE)
     Q = penalty_of("some free", WIDE[1])
     plain = factorize(X, D, Q, fit_intercept=True)
@@ -252,7 +252,7 @@ def test_unpenalised_columns_of_any_scale_are_accepted_by_the_dual() -> None:
     np.testing.assert_allclose(scaled.leverages(), plain.leverages(), rtol=1e-9)
 
 
-def test_unpenalised_columns_of_any_scale_are_not_called_singular() -> None:
+def test_unpenalized_columns_of_any_scale_are_not_called_singular() -> None:
     X, D = design(TALL)
     plain = factorize(X, D, 0.0, fit_intercept=True).leverages()
     X *= np.logspace(-8, 8, TALL[1])
@@ -264,9 +264,9 @@ def test_unpenalised_columns_of_any_scale_are_not_called_singular() -> None:
 # ------------------------------------------------------------------ genuine singularity
 
 
-def test_more_unpenalised_columns_than_rows_is_singular() -> None:
+def test_more_unpenalized_columns_than_rows_is_singular() -> None:
     X, D = design(WIDE)
-    with pytest.raises(SingularHessianError, match="30 unpenalised coordinates and only 12 rows"):
+    with pytest.raises(SingularHessianError, match="30 unpenalized coordinates and only 12 rows"):
         factorize(X, D, 0.0, fit_intercept=False)
 
 

@@ -1,4 +1,4 @@
-"""Leverages from sampled rows and conjugate gradients, against the factorised Hessian."""
+"""Leverages from sampled rows and conjugate gradients, against the factorized Hessian."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def one_hot(n=1500, columns=15, levels=80, seed=0):
 
 
 def rare_flags(n=1500, common=180, rare=20, seed=0):
-    """Dense rows with flags of two or three rows each, standardised: a few rows reach very far."""
+    """Dense rows with flags of two or three rows each, standardized: a few rows reach very far."""
     rng = np.random.default_rng(seed)
     flags = (rng.random((n, rare)) < 2.0 / n).astype(float)
     flags[np.arange(rare), np.arange(rare)] = 1.0
@@ -158,7 +158,7 @@ def test_randomised_needs_a_ridge_everywhere():
         )
 
 
-def test_rows_that_sizes_do_not_explain_are_factorised():
+def test_rows_that_sizes_do_not_explain_are_factorized():
     """Two kinds of rows of the same length: one kind in a crowded subspace, one in an empty one."""
     rng = np.random.default_rng(0)
     n, d = 400, 300
@@ -240,14 +240,14 @@ def test_rows_without_entries_are_no_sample():
     assert_allclose(iterative.leverages().sum(), exact.leverages().sum(), rtol=0.1)
 
 
-def test_what_single_precision_cannot_hold_is_factorised():
+def test_what_single_precision_cannot_hold_is_factorized():
     fit = problem(300, 80)
     X = fit.X.copy()
     X[:, 0] *= 1e25
     found = factorize(X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
     h = found.leverages()
     assert found.side == "primal"
-    assert "factorised" in found.remark
+    assert "factorized" in found.remark
     assert np.all(np.isfinite(h))
 
 
@@ -315,7 +315,7 @@ def test_correlated_columns_are_factorized_in_single_precision(shape, side, monk
     monkeypatch.setattr(SampledHessian, "_run_survey", None)  # no round of sampling is wasted
     found = factorize(X, D, 20.0, fit_intercept=True, method="auto")
     exact = factorize(X, D, 20.0, fit_intercept=True, method="exact")
-    assert (found.side, found.remark) == (side, "factorised in single precision")
+    assert (found.side, found.remark) == (side, "factorized in single precision")
     h = exact.leverages()
     np.testing.assert_allclose(found.leverages(), h, rtol=0.02)
     # What leaving a row out moves: a part of it that no curve can tell.

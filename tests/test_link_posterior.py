@@ -18,7 +18,7 @@ from angcal.link_posterior import BELIEF, fisher_scoring, link_posterior
 from angcal.links import Link
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drawn_scores import GRID, labelled
+from drawn_scores import GRID, labeled
 
 
 def averaged(scores, labels, family=None, known=None, weights=None, at=GRID):
@@ -72,7 +72,7 @@ def brute_force(scores, labels, cosines, at):
 @pytest.mark.parametrize(("n", "cosine", "scale"), [(25, 0.7, 3.0), (60, 0.5, 3.0), (60, 0.9, 6.0)])
 def test_average_is_the_integral(n, cosine, scale):
     """Laplace about the offset and five steps of log κ against a grid of 61 × 81 for each c."""
-    scores, labels = labelled(n, cosine, Logit(scale, 0.5), seed=3)
+    scores, labels = labeled(n, cosine, Logit(scale, 0.5), seed=3)
     at = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
     exact = brute_force(scores, labels, BELIEF.before_labels(None), at)
     assert_allclose(averaged(scores, labels, at=at), exact, atol=0.006)
@@ -80,7 +80,7 @@ def test_average_is_the_integral(n, cosine, scale):
 
 def test_many_labels_leave_one_curve():
     link, cosine = Logit(3.0, 1.0), 0.6
-    scores, labels = labelled(200_000, cosine, link)
+    scores, labels = labeled(200_000, cosine, link)
     truth = angular_probability(link, cosine, GRID)
     assert_allclose(averaged(scores, labels), truth, atol=0.006)
     assert_allclose(averaged(scores, labels), best_curve(Logit(), scores, labels).curve, atol=0.003)
@@ -117,14 +117,14 @@ def test_labels_without_signal_leave_the_prevalence():
 
 
 def test_mirrored_labels_mirror_the_curve():
-    scores, labels = labelled(80, 0.7, Logit(3.0, 0.8), seed=1)
+    scores, labels = labeled(80, 0.7, Logit(3.0, 0.8), seed=1)
     assert_allclose(
         averaged(-scores, 1.0 - labels, at=-GRID), 1.0 - averaged(scores, labels), atol=1e-9
     )
 
 
 def test_weights_count_relative_to_each_other():
-    scores, labels = labelled(80, 0.7, Logit(3.0), seed=1)
+    scores, labels = labeled(80, 0.7, Logit(3.0), seed=1)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
     once = averaged(scores, labels, weights=weights)
     assert_allclose(averaged(scores, labels, weights=10.0 * weights), once, atol=1e-12)
@@ -132,7 +132,7 @@ def test_weights_count_relative_to_each_other():
 
 def test_curves_rise_between_zero_and_one():
     for seed in range(20):
-        scores, labels = labelled(15, 0.8, Logit(5.0), seed=seed)
+        scores, labels = labeled(15, 0.8, Logit(5.0), seed=seed)
         p = averaged(scores, labels, at=np.linspace(-30.0, 30.0, 301))
         assert np.all((p > 0.0) & (p < 1.0))
         assert np.all(np.diff(p) > 0.0)
@@ -168,14 +168,14 @@ def test_cosines_before_the_labels():
 
 
 def test_a_known_angle_narrows_the_average():
-    scores, labels = labelled(40, 0.5, Logit(3.0), seed=2)
+    scores, labels = labeled(40, 0.5, Logit(3.0), seed=2)
     free = link_posterior(Logit(), scores, labels, np.ones(40)).parts
     bound = link_posterior(Logit(), scores, labels, np.ones(40), given_angle(0.5)).parts
     assert np.ptp([part.cosine for part in bound]) < 0.5 * np.ptp([part.cosine for part in free])
 
 
 def test_a_score_that_points_away():
-    scores, labels = labelled(400, -0.6, Logit(3.0), seed=4)
+    scores, labels = labeled(400, -0.6, Logit(3.0), seed=4)
     p = averaged(scores, labels, known=given_angle(-0.6))
     assert np.all(np.diff(p) < 0)
     truth = angular_probability(Logit(3.0), -0.6, GRID)
@@ -189,7 +189,7 @@ def test_a_score_that_points_away():
 def test_families_without_a_closed_form_are_averaged_too(family):
     """Many labels leave the truth, few labels leave more doubt than the best curve has."""
     link = family(2.0, -0.3)
-    scores, labels = labelled(6000, 0.7, link, seed=6)
+    scores, labels = labeled(6000, 0.7, link, seed=6)
     truth = angular_probability(link, 0.7, GRID)
     assert_allclose(averaged(scores, labels, family()), truth, atol=0.03)
     scores = np.linspace(-1.5, 1.5, 12)
@@ -203,7 +203,7 @@ def test_families_without_a_closed_form_are_averaged_too(family):
 
 def test_the_probit_is_averaged_as_well():
     link = Probit(2.0, 0.5)
-    scores, labels = labelled(20_000, 0.7, link, seed=6)
+    scores, labels = labeled(20_000, 0.7, link, seed=6)
     truth = angular_probability(link, 0.7, GRID)
     assert_allclose(averaged(scores, labels, Probit()), truth, atol=0.015)
 
@@ -240,7 +240,7 @@ def test_averages_are_nearer_to_the_truth_than_best_curves(n, cosine):
 
     gains = []
     for seed in range(800):
-        scores, labels = labelled(n, cosine, link, seed=seed)
+        scores, labels = labeled(n, cosine, link, seed=seed)
         single = divergence(likeliest_curve(scores, labels, at))
         gains.append(single - divergence(averaged(scores, labels, at=at)))
     error = np.std(gains, ddof=1) / np.sqrt(len(gains))
@@ -282,7 +282,7 @@ AWAY = (Logit(3.0, 1.0), -0.6)
 @pytest.mark.parametrize(("link", "cosine"), CASES, ids=str)
 def test_the_curve_is_recovered(link, cosine):
     """|F̂ − F| within 4 standard errors, plus 0.005 for the shape that labels leave open."""
-    scores, labels = labelled(20_000, cosine, link)
+    scores, labels = labeled(20_000, cosine, link)
     # The family's own parameters are not used: they are what is estimated.
     found = best_curve(type(link)(7.0, 7.0), scores, labels)
     gap = np.abs(found.curve - angular_probability(link, cosine, GRID))
@@ -294,7 +294,7 @@ def test_the_curve_is_recovered(link, cosine):
 @pytest.mark.parametrize(("link", "cosine"), [*CASES, AWAY], ids=str)
 def test_a_given_cosine_identifies_scale_and_offset(link, cosine):
     """Within 4 standard errors of (κ, β), the cosine as it was given, of either sign."""
-    scores, labels = labelled(20_000, cosine, link, seed=1)
+    scores, labels = labeled(20_000, cosine, link, seed=1)
     found = best_curve(link, scores, labels, known=given_angle(cosine))
     assert found.cosine == cosine
     # With c fixed a and τ move together with κ; errors at fixed τ are a lower bound, doubled here.
@@ -307,7 +307,7 @@ def test_a_given_cosine_identifies_scale_and_offset(link, cosine):
 def test_a_wrong_cosine_is_respected_and_the_curve_survives(given):
     """The labels determine the curve, not the cosine: each given c has a link that fits."""
     link = Logit(3.0, 1.0)
-    scores, labels = labelled(20_000, 0.6, link, seed=2)
+    scores, labels = labeled(20_000, 0.6, link, seed=2)
     found = best_curve(link, scores, labels, known=given_angle(given))
     assert found.cosine == given
     assert np.max(np.abs(found.curve - angular_probability(link, 0.6, GRID))) < 0.03
@@ -315,14 +315,14 @@ def test_a_wrong_cosine_is_respected_and_the_curve_survives(given):
 
 def test_a_cosine_too_small_for_any_link_gives_a_steep_one():
     """Even a threshold, F(s) = Φ(c·s/√(1−c²)), is flatter at c = 0.3 than these labels are."""
-    scores, labels = labelled(20_000, 0.6, Logit(3.0, 1.0), seed=2)
+    scores, labels = labeled(20_000, 0.6, Logit(3.0, 1.0), seed=2)
     found = best_curve(Logit(), scores, labels, known=given_angle(0.3))
     assert 20 < found.link.scale <= np.exp(7.0)
     assert np.ptp(found.curve) < np.ptp(angular_probability(Logit(3.0, 1.0), 0.6, GRID)) - 0.2
 
 
 def test_an_uncertain_angle_pulls_less_than_a_certain_one():
-    scores, labels = labelled(2000, 0.6, Logit(3.0, 1.0))
+    scores, labels = labeled(2000, 0.6, Logit(3.0, 1.0))
     angles = [make_angle(0.9, error, 0.0, "observable", "", 0.95) for error in (0.01, 0.1, 0.3)]
     gaps = [abs(best_curve(Logit(), scores, labels, known=known).cosine - 0.9) for known in angles]
     assert gaps[0] < 0.05
@@ -331,13 +331,13 @@ def test_an_uncertain_angle_pulls_less_than_a_certain_one():
 
 @pytest.mark.parametrize("error", [0.013, 0.1])
 def test_a_known_negative_angle_is_respected(error):
-    scores, labels = labelled(3000, -0.6, Logit(3.0, 1.0))
+    scores, labels = labeled(3000, -0.6, Logit(3.0, 1.0))
     known = make_angle(-0.6, error, 0.0, "observable", "", 0.95)
     assert abs(best_curve(Logit(), scores, labels, known=known).cosine + 0.6) < 4 * error
 
 
 def test_labels_that_fall_with_the_score_are_no_signal():
-    scores, labels = labelled(3000, -0.6, Logit(3.0, 1.0))
+    scores, labels = labeled(3000, -0.6, Logit(3.0, 1.0))
     ones = np.ones(3000)
     assert not link_posterior(Logit(), scores, labels, ones).rises
     assert link_posterior(Logit(), -scores, labels, ones).rises
@@ -345,7 +345,7 @@ def test_labels_that_fall_with_the_score_are_no_signal():
 
 def test_whole_weights_are_repeated_rows():
     """Up to the prior, which weighs less against more rows: 0.002 at 4000."""
-    scores, labels = labelled(4000, 0.6, Logit(3.0, 1.0))
+    scores, labels = labeled(4000, 0.6, Logit(3.0, 1.0))
     counts = np.where(labels > 0.5, 3, 1)
     weighted = averaged(scores, labels, weights=counts.astype(float))
     repeated = averaged(np.repeat(scores, counts), np.repeat(labels, counts))
@@ -368,7 +368,7 @@ def test_separable_labels_give_a_finite_stable_curve(family, n):
 
 def test_the_mean_cosine_and_its_interval_are_those_of_a_grid():
     """Against the integral over a grid of (log κ, β) at every cosine."""
-    scores, labels = labelled(60, 0.7, Logit(3.0, 0.5), seed=3)
+    scores, labels = labeled(60, 0.7, Logit(3.0, 0.5), seed=3)
     found = link_posterior(Logit(), scores, labels, np.ones(60))
     masses = []
     for cosine in BELIEF.cosines:
@@ -394,7 +394,7 @@ def test_the_mean_cosine_and_its_interval_are_those_of_a_grid():
 def test_more_labels_narrow_the_interval():
     widths = []
     for n in (30, 300, 30_000):
-        scores, labels = labelled(n, 0.6, Logit(3.0, 1.0))
+        scores, labels = labeled(n, 0.6, Logit(3.0, 1.0))
         low, high = link_posterior(Logit(), scores, labels, np.ones(n)).interval(0.95)
         assert low <= 0.6 <= high
         widths.append(high - low)
@@ -407,7 +407,7 @@ def test_more_labels_narrow_the_interval():
 @pytest.mark.parametrize(("n", "cosine"), [(25, 0.8), (60, 0.6)])
 def test_leave_one_out_is_that_of_refits(n, cosine):
     """Against n posteriors, each without one row: most of what the own label does is undone."""
-    scores, labels = labelled(n, cosine, Logit(3.0, 0.5), seed=4)
+    scores, labels = labeled(n, cosine, Logit(3.0, 0.5), seed=4)
     ones = np.ones(n)
     found = link_posterior(Logit(), scores, labels, ones).leave_one_out(scores, labels, ones)
     with_own = averaged(scores, labels, at=scores)
@@ -430,7 +430,7 @@ def test_leave_one_out_is_that_of_refits(n, cosine):
 @pytest.mark.parametrize("family", [Logit(), Probit(), ComplementaryLogLog()], ids=repr)
 @pytest.mark.parametrize("cosine", [0.0, 0.6, -0.3, 1.0])
 def test_the_gradient_is_that_of_the_density(family, cosine):
-    scores, labels = labelled(60, 0.6, Logit(3.0, 1.0))
+    scores, labels = labeled(60, 0.6, Logit(3.0, 1.0))
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=60)
     problem = link_posterior(family, scores, labels, weights)
     for theta in ([1.0, 0.5], [-2.0, 0.1], [0.3, -1.5]):
@@ -462,7 +462,7 @@ def test_fisher_scoring_finds_the_minimum_of_a_quadratic_within_bounds():
 
 
 def test_closed_form_and_quadrature_find_the_same_curve(monkeypatch):
-    scores, labels = labelled(300, 0.6, Logit(3.0, 1.0))
+    scores, labels = labeled(300, 0.6, Logit(3.0, 1.0))
     fast = averaged(scores, labels)
     monkeypatch.setattr(Logit, "mixture", None)
     assert_allclose(averaged(scores, labels), fast, atol=1e-5)

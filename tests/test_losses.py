@@ -174,7 +174,7 @@ def test_loss_is_convex_and_nonnegative(loss: Loss, label: float) -> None:
     assert np.all(value >= 0)
     assert np.all(loss.hessian(u, y) >= 0)
     assert np.all(np.diff(slope) >= -1e-12 * np.maximum(1.0, np.abs(slope[1:])))
-    # The tangent lies below: ℓ(v) ≥ ℓ(u) + ℓ'(u)(v − u) for neighbours on both sides.
+    # The tangent lies below: ℓ(v) ≥ ℓ(u) + ℓ'(u)(v − u) for neighbors on both sides.
     gap = value[1:] - value[:-1] - slope[:-1] * np.diff(u)
     assert np.all(gap >= -1e-12 * np.maximum(1.0, np.maximum(value[1:], value[:-1])))
 

@@ -37,11 +37,11 @@ CONTAINERS = {
     "blocks": lambda rows: lambda: iter(np.split(rows, [3, 90])),
     "mixed": lambda rows: [rows[:50], sparse.csr_array(rows[50:])],
 }
-centring = pytest.mark.parametrize("centred", [False, True])
+centring = pytest.mark.parametrize("centered", [False, True])
 
 
-def moments(rows, centred):
-    shift = rows.mean(axis=0) if centred else 0.0
+def moments(rows, centered):
+    shift = rows.mean(axis=0) if centered else 0.0
     return (rows - shift).T @ (rows - shift) / (len(rows) - 1)
 
 
@@ -91,11 +91,11 @@ def test_an_inconsistent_system_does_not_converge():
 
 @centring
 @pytest.mark.parametrize("kind", CONTAINERS)
-def test_solves_equal_those_of_the_matrix(kind, centred, monkeypatch):
+def test_solves_equal_those_of_the_matrix(kind, centered, monkeypatch):
     monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 500)
     rows = POOL.astype(np.float32).astype(float) if kind == "float32" else POOL
-    inverse = PoolInverse(open_pool(CONTAINERS[kind](rows), D), X, centred=centred)
-    V, sigma = RNG.normal(size=(D, 3)), moments(rows, centred)
+    inverse = PoolInverse(open_pool(CONTAINERS[kind](rows), D), X, centered=centered)
+    V, sigma = RNG.normal(size=(D, 3)), moments(rows, centered)
     assert_allclose(inverse.apply(V), sigma @ V, rtol=1e-9, atol=1e-9 * np.abs(sigma).max())
     exact = np.linalg.solve(sigma, V)
     found = inverse.solve(V, accuracy=1e-15)
@@ -104,14 +104,14 @@ def test_solves_equal_those_of_the_matrix(kind, centred, monkeypatch):
 
 @centring
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_products_estimate_those_of_the_matrix(centred, container, monkeypatch):
+def test_products_estimate_those_of_the_matrix(centered, container, monkeypatch):
     """The projections to the solves' accuracy, mean squares to the probes'."""
     monkeypatch.setattr(matrix_free, "SOLVE_SHARE", 1e-13)
-    found = precision(None, container(POOL), X, centred=centred, method=CG)
-    exact = precision(None, POOL, X, centred=centred, method="exact")
+    found = precision(None, container(POOL), X, centered=centered, method=CG)
+    exact = precision(None, POOL, X, centered=centered, method="exact")
     assert (found.method, exact.method) == (CG, "exact")
     assert (found.rank, found.estimated, found.fresh) == (D, True, True)
-    center = X.mean(axis=0) if centred else None
+    center = X.mean(axis=0) if centered else None
     along, squares = found.products(container(X), center, PSI)
     expected = exact.products(X, center, PSI)
     assert_allclose(along, expected[0], rtol=1e-5, atol=1e-5 * np.abs(expected[0]).max())
@@ -128,7 +128,7 @@ def test_the_probes_know_their_own_error():
     pool, center = open_pool(POOL, D), X.mean(axis=0)
     ratios, errors = [], []
     for seed in range(60):
-        inverse = PoolInverse(pool, X, centred=True, random_state=seed)
+        inverse = PoolInverse(pool, X, centered=True, random_state=seed)
         inverse.prepare(X, center, PSI)
         ratios.append(inverse.rank / inverse.products(X, center, PSI)[1].mean())
         errors.append(inverse.probe_error)
@@ -275,7 +275,7 @@ def test_rows_beyond_the_pools_range_are_found_out(fits, monkeypatch):
 def test_a_direct_solve_that_fails_says_so():
     pool = POOL.copy()
     pool[:, 5] = -2.0 * pool[:, 0]
-    inverse = PoolInverse(open_pool(pool, D), X, centred=True)
+    inverse = PoolInverse(open_pool(pool, D), X, centered=True)
     with pytest.raises(StagnationError, match="nearly or fully dependent"):
         inverse.solve(np.eye(D)[:, :1])
 

@@ -223,7 +223,7 @@ def test_calibration_error_at_by_hand():
     np.testing.assert_allclose(got, [expected])
 
 
-def test_calibration_error_at_without_neighbours_is_nan():
+def test_calibration_error_at_without_neighbors_is_nan():
     got = calibration_error_at([0.1, 0.9], [1, 0], [0.1, 0.12], 0.05)
     assert np.isfinite(got[0])
     assert np.isnan(got[1])

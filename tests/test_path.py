@@ -215,7 +215,7 @@ def test_sparse_rows_in_rare_columns_are_sampled_without_their_own_share():
         assert np.corrcoef(rough.loo_steps, fine.loo_steps)[0, 1] > least
 
 
-def test_uneven_rows_are_factorised_where_sampling_fails():
+def test_uneven_rows_are_factorized_where_sampling_fails():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 150)) * np.exp(1.5 * rng.normal(size=(400, 1)))
     X[:, :75] *= rng.random((400, 1)) < 0.5  # sizes no longer tell the leverages

@@ -252,11 +252,11 @@ def test_as_good_as_a_refit(trained, share):
         X, y = draw(rng, 20_000, 5, trained, labels)
         fits[name] = AngularCalibratedClassifier(LogisticRegression()).fit(X, y)
     X, y = draw(rng, 40_000, 5, trained, share)
-    unlabelled, _ = draw(rng, 20_000, 5, trained, share)
+    unlabeled, _ = draw(rng, 20_000, 5, trained, share)
     refitted = log_loss(y, fits["target"].predict_proba(X)[:, 1])
     for copy in (
         fits["source"].with_prevalence(share),
-        fits["source"].with_prevalence_from(unlabelled),
+        fits["source"].with_prevalence_from(unlabeled),
     ):
         assert log_loss(y, copy.predict_proba(X)[:, 1]) < 1.01 * refitted
     assert log_loss(y, fits["source"].predict_proba(X)[:, 1]) > 1.2 * refitted

@@ -474,7 +474,7 @@ class TestLinearHead:
         assert not fit.fit_intercept
         assert fit.penalty == NoPenalty()
 
-    def test_normalises(self):
+    def test_normalizes(self):
         head = LinearHead(np.ones((1, 3), dtype=np.float32), loss="probit", classes=["a", "b"])
         assert head.coef.shape == (3,)
         assert head.coef.dtype == np.float64

@@ -233,7 +233,7 @@ def test_only_a_determined_angle_has_a_tile(found, parsed):
     assert not found.verdict.angle.is_determined
     assert found.model.angle_.method == "loo"
     text = "".join(parsed.words)
-    assert "is not determined by labels alone; an unlabelled pool would" in text
+    assert "is not determined by labels alone; an unlabeled pool would" in text
     assert "from the true ones (" not in text
     by_pool = replace(
         found.verdict.angle, degrees=30.0, degrees_interval=(20.0, 40.0), method="observable"

@@ -76,7 +76,7 @@ class TestCovariances:
         assert covariance.norm(w) == pytest.approx(np.sqrt(w @ matrix @ w), rel=1e-12)
 
     @every_covariance
-    def test_colour_of_the_identity_is_a_root(self, covariance):
+    def test_color_of_the_identity_is_a_root(self, covariance):
         # color(Z) = Z·Lᵀ is linear, so L Lᵀ can be read off exactly.
         white = np.eye(covariance.d)
         root = covariance.color(white)
@@ -84,7 +84,7 @@ class TestCovariances:
         np.testing.assert_array_equal(white, np.eye(covariance.d))
 
     @every_covariance
-    def test_loadings_are_the_colours_of_directions(self, covariance):
+    def test_loadings_are_the_colors_of_directions(self, covariance):
         rng = np.random.default_rng(2)
         white = rng.standard_normal((5, covariance.d))
         for v in (rng.standard_normal(covariance.d), rng.standard_normal((covariance.d, 3))):
@@ -102,7 +102,7 @@ class TestCovariances:
         np.testing.assert_allclose(cholesky, np.linalg.cholesky(base).T)
 
     @every_covariance
-    def test_coloured_rows_have_the_covariance(self, covariance):
+    def test_colored_rows_have_the_covariance(self, covariance):
         n = 40_000
         rows = covariance.color(np.random.default_rng(5).standard_normal((n, covariance.d)))
         truth = covariance.matrix()
@@ -380,7 +380,7 @@ class TestAgainstAFittedScore:
 
     @pytest.mark.parametrize("root", ["cholesky", "symmetric"])
     @pytest.mark.parametrize("design", ["rademacher", "uniform", "student"])
-    def test_fresh_scores_are_those_of_coloured_rows(self, design, root):
+    def test_fresh_scores_are_those_of_colored_rows(self, design, root):
         covariance = GivenCovariance(random_positive_definite(9), root=root)
         data = simulate(
             3,

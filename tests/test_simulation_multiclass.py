@@ -222,7 +222,7 @@ def test_fresh_scores_have_the_stated_covariances(design):
 
 
 @pytest.mark.parametrize("design", ["rademacher", "uniform", "student"])
-def test_fresh_scores_are_those_of_coloured_rows(design, monkeypatch):
+def test_fresh_scores_are_those_of_colored_rows(design, monkeypatch):
     data = example(design=design, mean=np.ones(D))
     coef = some_coef()
     monkeypatch.setattr("angcal.simulation.model._ENTRIES_PER_CHUNK", 10 * D)

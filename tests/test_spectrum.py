@@ -39,8 +39,8 @@ Y = labels(X, 3.0, 5)
 CS = [1e-2, 0.1, 1.0, 10.0, 100.0, 1e4]
 
 
-def spectrum(X=X, pool=POOL, centred=True):
-    return spectrum_of(open_pool(pool, X.shape[1]), X, centred)
+def spectrum(X=X, pool=POOL, centered=True):
+    return spectrum_of(open_pool(pool, X.shape[1]), X, centered)
 
 
 def matrix(shape, d):

@@ -126,7 +126,7 @@ def test_nothing_left():
 # -- what comes out ----------------------------------------------------------------------------
 
 
-def test_numbers_are_standardised_and_filled_with_the_median():
+def test_numbers_are_standardized_and_filled_with_the_median():
     x = np.array([1.0, 2.0, 3.0, 100.0, np.nan] * 8)
     values = numbers_of(pd.DataFrame({"x": x}))[:, 0]
     filled = np.where(np.isnan(x), 2.5, x)

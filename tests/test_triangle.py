@@ -51,7 +51,7 @@ def test_a_singular_matrix_is_named(side, seeds):
 
 
 @pytest.mark.parametrize("side", [5, 200, LARGEST_NUMPY_SIDE + 1])
-def test_a_nearly_singular_matrix_is_factorised(side):
+def test_a_nearly_singular_matrix_is_factorized(side):
     v = np.random.default_rng(0).normal(size=side)
     v /= np.linalg.norm(v)
     M = np.eye(side) - (1.0 - 1e-12) * np.outer(v, v)
@@ -122,4 +122,4 @@ def test_auto_stays_in_double_precision_where_that_is_quick():
     assert auto.engine._scale.dtype == np.float64
     assert auto.remark == ""
     single = factorize(X, D, q, fit_intercept=True, method="auto")
-    assert single.remark == "factorised in single precision"
+    assert single.remark == "factorized in single precision"

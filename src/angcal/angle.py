@@ -147,12 +147,12 @@ def given_angle(cosine: float, confidence: float = 0.95) -> Angle:
 
 def training_sign(scores: Floats, labels: Floats, case_weights: Floats) -> float:
     """sign Σ ω_i(y_i − ȳ)·z̃_i: the sign of ⟨w*, ŵ⟩_Σ without a holdout."""
-    centred = labels - np.average(labels, weights=case_weights)
-    return 1.0 if float(np.sum(case_weights * centred * scores)) >= 0 else -1.0
+    centered = labels - np.average(labels, weights=case_weights)
+    return 1.0 if float(np.sum(case_weights * centered * scores)) >= 0 else -1.0
 
 
 def holdout_sign(scores: Floats, labels: Floats) -> float:
-    """sign Σ ŵᵀx_i·y_i over holdout rows: the paper's estimator, on centred scores."""
+    """sign Σ ŵᵀx_i·y_i over holdout rows: the paper's estimator, on centered scores."""
     return 1.0 if float(scores @ labels) >= 0 else -1.0
 
 

@@ -195,8 +195,8 @@ def _warn_about_scores(observables: Observables, case_weights: Floats, scale: Sc
     spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
     if not observables.has_intercept and abs(center) > 0.5 * spread:
         warn(
-            f"The fit has no intercept, which presumes centred features, but its scores are "
-            f"centred at {center / spread:.1f} standard deviations. Fit an intercept, or centre X.",
+            "The fit has no intercept, which presumes centered features, but its scores have a mean "
+            f"of {center / spread:.1f} standard deviations. Fit an intercept, or center X.",
             AngleWarning,
         )
     ratio = scale.norm / max(spread, np.finfo(float).tiny)
@@ -332,7 +332,7 @@ class _Evidence:
                 AngleWarning,
             )
         elif high - low > 20.0:
-            reason = "the angle is not determined by labels alone; an unlabelled pool would"
+            reason = "the angle is not determined by labels alone; an unlabeled pool would"
         if why_not_observable is not None:
             reason += f"; no observable angle: {why_not_observable}"
         error = posterior.cosine_sd
@@ -375,7 +375,7 @@ class _Evidence:
             options.covariance,
             options.pool,
             self.fit.X,
-            centred=self.observables.has_intercept,
+            centered=self.observables.has_intercept,
             residuals=self.observables.residuals,
         )
         outcome: Angle | str

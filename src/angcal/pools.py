@@ -1,4 +1,4 @@
-r"""A pool of unlabelled rows as blocks: mean_j, Σ_i(x_ij − mean_j)² and scores in one pass.
+r"""A pool of unlabeled rows as blocks: mean_j, Σ_i(x_ij − mean_j)² and scores in one pass.
 
 A pool may lie in memory (array, sparse matrix, dataframe), on disk (memory map) or come in blocks
 of rows (a list of arrays, any object that can be iterated again, a callable that returns an
@@ -98,7 +98,7 @@ def row_slices(rows: Matrix) -> Iterator[slice]:
 
 
 class Pool:
-    """Unlabelled rows that are gone over block by block.
+    """Unlabeled rows that are gone over block by block.
 
     Parameters
     ----------
@@ -198,11 +198,11 @@ class Pool:
         """Number of rows; for rows in memory without a pass."""
         return self.columns.count if self.resident is None else self.resident.shape[0]
 
-    def second_moments(self, centred: bool) -> Floats:
+    def second_moments(self, centered: bool) -> Floats:
         """Diagonal of the covariance (m − 1 in the denominator), zero for constant columns."""
         columns = self.columns
         scatter = columns.scatter.copy()
-        if centred:
+        if centered:
             rounding = SPARSE_ROUNDING if self.is_sparse else DENSE_ROUNDING
             scatter[scatter <= rounding * columns.count * columns.mean**2] = 0.0
         else:
@@ -243,10 +243,10 @@ class RowsPool(Pool):
         self.stored_entries = self._rows.shape[0] * self.n_features
         return scores
 
-    def covariance(self, centred: bool) -> tuple[Floats, Floats]:
+    def covariance(self, centered: bool) -> tuple[Floats, Floats]:
         """Mean and covariance of the rows; see :func:`angcal.covariance.pool_covariance`."""
         m, mean = self.columns.count, self.columns.mean
-        mean = mean if centred else np.zeros_like(mean)
+        mean = mean if centered else np.zeros_like(mean)
         self.passes += 1
         matrix = on_host(self._rows.sum(_scatter_of_block, (mean,))) / (m - 1)
         constant = np.diag(matrix) <= DENSE_ROUNDING * mean**2

@@ -74,7 +74,7 @@ def run(settings: Settings, trial: Trial) -> Tables:
 
 def inner_products(draw: FittedDraw) -> Row:
     """⟨w*, ŵ⟩_Σ by the paper's formula, with its printed γ̂ and with df/(n·v̂), and by ours."""
-    inverse = precision(draw.data.covariance, None, draw.fit.X, centred=False)
+    inverse = precision(draw.data.covariance, None, draw.fit.X, centered=False)
     assert isinstance(inverse, Precision)
     printed = draw.observables.degrees_of_freedom
     found = {

@@ -89,7 +89,7 @@ def _sigma(draw: FittedDraw, pool: Floats | None) -> tuple[Precision, ScoreScale
     """Σ⁻¹ and ‖ŵ‖_Σ, from the pool or as they are."""
     covariance = draw.data.covariance if pool is None else None
     centred = draw.fit.fit_intercept
-    inverse = precision(covariance, pool, draw.fit.X, centred=centred)
+    inverse = precision(covariance, pool, draw.fit.X, centered=centred)
     if isinstance(inverse, str):
         raise ValueError(inverse)
     scale = score_scale(

@@ -47,7 +47,7 @@ def test_the_papers_formula(draw, printed):
     from angcal.covariance import precision
 
     data, fit = draw.data, draw.fit
-    inverse = precision(data.covariance, None, fit.X, centred=False)
+    inverse = precision(data.covariance, None, fit.X, centered=False)
     gamma = draw.observables.degrees_of_freedom if printed else None
     found = paper_inner_product(draw.observables, fit, inverse, gamma=gamma)
     expected = printed_formula(

@@ -52,7 +52,7 @@ def pairs(cosine: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_calibrated_at_every_level(link, cosine, seed):
     """E[σ(w*ᵀx) | F = p] = p in each of 40 bins of equal mass, within 4.5 standard errors.
 
-    Under a true null the largest of 40 × 20 standardised deviations exceeds 4.5 in 1 of 200 runs.
+    Under a true null the largest of 40 × 20 standardized deviations exceeds 4.5 in 1 of 200 runs.
     """
     signal, score = pairs(cosine, seed)
     target, predicted = link(signal), angular_probability(link, cosine, score)

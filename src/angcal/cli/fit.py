@@ -13,7 +13,7 @@ are then read in blocks, some thirty times, and its columns are judged by 50,000
 Examples
 --------
   angcal fit patients.csv --target relapse
-  angcal fit patients.csv --target relapse --pool unlabelled.parquet --out model.skops
+  angcal fit patients.csv --target relapse --pool unlabeled.parquet --out model.skops
   angcal fit visits.csv --target relapse --groups patient
   angcal fit patients.xlsx --target diagnosis --positive tumor --id PatNr --drop "date of death"
   angcal fit patients.csv --target relapse --json > verdict.json

@@ -8,11 +8,11 @@ of cases without labels (--pool) says more about the features; without a pilot i
 Examples
 --------
   angcal plan pilot.csv --target relapse
-  angcal plan pilot.csv --target relapse --pool unlabelled.csv --target-accuracy 0.9
+  angcal plan pilot.csv --target relapse --pool unlabeled.csv --target-accuracy 0.9
   angcal plan pilot.csv --target relapse --labels 500 1000 --json
   angcal plan pilot.csv --target relapse --out curve.png
   angcal plan --columns 400 --ceiling 0.9 --prevalence 0.3 --target-log-loss 0.4
-  angcal plan --pool unlabelled.csv --ceiling 0.9 --out plan.html
+  angcal plan --pool unlabeled.csv --ceiling 0.9 --out plan.html
 
 exit codes: 0 done, 1 failed for the reason printed, 2 wrong usage, 3 a package is missing
 """

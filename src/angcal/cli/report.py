@@ -12,7 +12,7 @@ Tables are read as by angcal fit, with two classes or any number more.
 Examples
 --------
   angcal report patients.csv --target relapse --out report.html
-  angcal report patients.csv --target relapse --pool unlabelled.parquet --title "Relapse, 2024"
+  angcal report patients.csv --target relapse --pool unlabeled.parquet --title "Relapse, 2024"
   angcal report patients.csv --target relapse --positive yes --threshold 0.2 --id PatNr
   angcal report patients.csv --target relapse --json > numbers.json
 

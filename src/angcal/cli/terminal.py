@@ -249,7 +249,7 @@ def at_least(least: int, message: str) -> Callable[[str], int]:
 
 def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
     """Arguments of the commands that fit a table."""
-    parser.add_argument("data", type=Path, help="table with one row for each labelled case")
+    parser.add_argument("data", type=Path, help="table with one row for each labeled case")
     parser.add_argument("--target", required=True, help="column with the classes")
     parser.add_argument(
         "--pool",

@@ -72,7 +72,7 @@ class Precision:
     def products(
         self, X: Matrix, center: Floats | None, residuals: Floats
     ) -> tuple[Floats, Floats]:
-        """(x_iᵀΣ⁻¹Xᵀψ)_i and (x_iᵀΣ⁻¹x_i)_i for centred rows, one block of rows at a time.
+        """(x_iᵀΣ⁻¹Xᵀψ)_i and (x_iᵀΣ⁻¹x_i)_i for centered rows, one block of rows at a time.
 
         An operator with ``products`` of its own, such as :class:`PoolInverse`, is asked for them.
         """
@@ -152,23 +152,23 @@ def invert(
     if values[0] < -1e-6 * top or top == 0:
         raise ValueError(
             f"covariance is not positive: its smallest eigenvalue is {values[0]:.3g} and its "
-            f"largest {values[-1]:.3g}. Pass a covariance matrix, or a pool of unlabelled rows."
+            f"largest {values[-1]:.3g}. Pass a covariance matrix, or a pool of unlabeled rows."
         )
     range_ = values > RANK_TOLERANCE * top
     factor = vectors[:, range_] / np.sqrt(values[range_])
     return Precision(int(range_.sum()), source, estimated, fresh, root=factor, rows=rows)
 
 
-def pool_covariance(pool: Any, centred: bool = True) -> tuple[Floats, Floats]:
+def pool_covariance(pool: Any, centered: bool = True) -> tuple[Floats, Floats]:
     """Mean and covariance (m − 1 in the denominator) of the pool's rows, or moments about 0.
 
     One pass over the pool on top of the one that gives its mean; memory d × d and a few blocks.
     """
     pool = open_pool(pool, getattr(pool, "shape", (0, 0))[-1])
     if hasattr(pool, "covariance"):
-        return pool.covariance(centred)  # its rows are elsewhere
+        return pool.covariance(centered)  # its rows are elsewhere
     m, mean = pool.columns.count, pool.columns.mean
-    if not centred:
+    if not centered:
         mean = np.zeros_like(mean)
     matrix = np.zeros((len(mean), len(mean)))
     sparse_rows, sparse_sum = 0, np.zeros_like(mean)

@@ -62,7 +62,7 @@ class PoolInverse:
     pool : Pool
     X : (n, d) array or sparse matrix
         Training rows, whose squares are asked for.
-    centred : bool
+    centered : bool
         Whether moments are taken about the mean.
     random_state : int, default=0
 
@@ -77,11 +77,11 @@ class PoolInverse:
         Passes over the pool that solves took.
     """
 
-    def __init__(self, pool: Pool, X: Matrix, *, centred: bool, random_state: int = 0) -> None:
+    def __init__(self, pool: Pool, X: Matrix, *, centered: bool, random_state: int = 0) -> None:
         pool.require_many_passes("conjugate gradients")
         self.pool, self._n = pool, X.shape[0]
-        diagonal = pool.second_moments(centred)
-        self._mean = pool.columns.mean if centred else np.zeros(pool.n_features)
+        diagonal = pool.second_moments(centered)
+        self._mean = pool.columns.mean if centered else np.zeros(pool.n_features)
         kept = diagonal > 0
         self._inverse_diagonal = np.where(kept, 1.0 / np.where(kept, diagonal, 1.0), 0.0)
         self.rank = int(kept.sum())
@@ -168,7 +168,7 @@ class PoolInverse:
         return self._rng.choice(np.array([-1.0, 1.0]), size=(rows, count))
 
     def _adjoint(self, inner: Callable[[Matrix], Floats], count: int) -> Floats:
-        """P̃ᵀU/(m−1) where ``inner`` gives U's rows for a block; P̃ is never centred in place."""
+        """P̃ᵀU/(m−1) where ``inner`` gives U's rows for a block; P̃ is never centered in place."""
         result, total = np.zeros((self.pool.n_features, count)), np.zeros(count)
         for block in self.pool.blocks():
             values = inner(block)
@@ -197,7 +197,7 @@ class PoolInverse:
 
 
 def _total(X: Matrix, shift: Floats, residuals: Floats) -> Floats:
-    """Xᵀψ for centred rows, in slices: a product of mixed precision copies what it is given."""
+    """Xᵀψ for centered rows, in slices: a product of mixed precision copies what it is given."""
     total = -np.asarray(shift, dtype=np.float64) * residuals.sum()
     for rows in row_slices(X):
         total += np.asarray(X[rows].T @ residuals[rows])
@@ -205,5 +205,5 @@ def _total(X: Matrix, shift: Floats, residuals: Floats) -> Floats:
 
 
 def _project(X: Matrix, shift: Floats, V: Floats) -> Floats:
-    """X V for centred rows."""
+    """X V for centered rows."""
     return np.asarray(X @ V, dtype=np.float64) - shift @ V

@@ -72,13 +72,13 @@ def score_scale(
     return ScoreScale(center, norm, source, rows)
 
 
-def _pool_moments(scores: Moments, intercept: float, centred: bool) -> tuple[float, float]:
+def _pool_moments(scores: Moments, intercept: float, centered: bool) -> tuple[float, float]:
     mean, spread = float(scores.mean[0]), float(scores.deviation[0])
-    if centred:
+    if centered:
         return mean + intercept, spread
     return 0.0, float(np.hypot(mean + intercept, spread))
 
 
-def _moments(scores: Floats, weights: Floats, centred: bool) -> tuple[float, float]:
-    center = float(np.average(scores, weights=weights)) if centred else 0.0
+def _moments(scores: Floats, weights: Floats, centered: bool) -> tuple[float, float]:
+    center = float(np.average(scores, weights=weights)) if centered else 0.0
     return center, float(np.sqrt(np.average((scores - center) ** 2, weights=weights)))

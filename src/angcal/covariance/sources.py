@@ -30,7 +30,7 @@ def precision(
     pool: Any,
     X: Matrix,
     *,
-    centred: bool = True,
+    centered: bool = True,
     method: str = "auto",
     residuals: Floats | None = None,
 ) -> Precision | str:
@@ -45,9 +45,9 @@ def precision(
     pool : None, (m, d) array or sparse matrix, or anything :func:`angcal.pools.open_pool` takes
     X : (n, d) array or sparse matrix
         Training rows.
-    centred : bool, default=True
+    centered : bool, default=True
         Whether the pool's moments are taken about its mean; about zero for a fit without
-        intercept, whose design is taken to be centred.
+        intercept, whose design is taken to be centered.
     method : {"auto", "exact", "conjugate gradients"}, default="auto"
         How a pool's covariance is inverted: "exact" by its d × d matrix (two passes), or by
         passes over the pool with memory for some blocks and d × probes. "auto" takes what is
@@ -68,7 +68,7 @@ def precision(
         matrix = check_covariance(covariance, d)
         return invert(matrix, source="the given covariance", estimated=False, fresh=True)
     if pool is None:
-        return "neither a covariance nor a pool of unlabelled rows was given"
+        return "neither a covariance nor a pool of unlabeled rows was given"
     pool = open_pool(pool, d)
     pool.require_many_passes("the inverse of its covariance")
     if pool.n_rows <= d + 2:
@@ -77,8 +77,8 @@ def precision(
         # Conjugate gradients would go over X as well as over the pool.
         method = "exact" if isinstance(X, Rows) else cheaper_method(pool, X.shape[0])
     if method == "exact":
-        return _exact_precision(pool, centred)
-    return _matrix_free_precision(pool, X, centred, residuals)
+        return _exact_precision(pool, centered)
+    return _matrix_free_precision(pool, X, centered, residuals)
 
 
 def cheaper_method(pool: Pool, n_rows: int) -> str:
@@ -102,8 +102,8 @@ def _matrix_fits(d: int) -> bool:
     return 3 * 8 * d**2 <= MEMORY_LIMIT
 
 
-def _exact_precision(pool: Pool, centred: bool, note: str = "") -> Precision | str:
-    _, matrix = pool_covariance(pool, centred)
+def _exact_precision(pool: Pool, centered: bool, note: str = "") -> Precision | str:
+    _, matrix = pool_covariance(pool, centered)
     if not np.any(matrix):
         return "every column of the pool is constant"
     source = f"a pool of {pool.n_rows} rows{note}"
@@ -111,18 +111,18 @@ def _exact_precision(pool: Pool, centred: bool, note: str = "") -> Precision | s
 
 
 def _matrix_free_precision(
-    pool: Pool, X: Matrix, centred: bool, residuals: Floats | None
+    pool: Pool, X: Matrix, centered: bool, residuals: Floats | None
 ) -> Precision | str:
     d = X.shape[1]
-    inverse = PoolInverse(pool, X, centred=centred)
+    inverse = PoolInverse(pool, X, centered=centered)
     if inverse.rank == 0:
         return "every column of the pool is constant"
-    shift = np.asarray(X.mean(axis=0), dtype=np.float64).ravel() if centred else np.zeros(d)
+    shift = np.asarray(X.mean(axis=0), dtype=np.float64).ravel() if centered else np.zeros(d)
     try:
         inverse.prepare(X, shift, residuals)
     except StagnationError as error:
         if _matrix_fits(d):
-            return _exact_precision(pool, centred, f" by its {d} × {d} matrix, as {error}")
+            return _exact_precision(pool, centered, f" by its {d} × {d} matrix, as {error}")
         return f"{error}; drop such columns, or pass a covariance operator"
     source = (
         f"a pool of {pool.n_rows} rows by conjugate gradients ({inverse.steps} passes, "

@@ -128,9 +128,9 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features.
     pool : Dask collection, array, memory map or blocks of rows, default=None
-        Unlabelled rows from the same population.
+        Unlabeled rows from the same population.
     sign_holdout : (X, y), default=None
-        Labelled rows for the angle's sign, in memory.
+        Labeled rows for the angle's sign, in memory.
     observables : {"auto", "exact", "randomised"}, default="auto"
         Leverages from matrices, or from sampled rows.
     confidence : float, default=0.95
@@ -277,7 +277,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
     covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
         Σ of the features.
     pool : Dask collection, array, memory map or blocks of rows, default=None
-        Unlabelled rows from the same population.
+        Unlabeled rows from the same population.
     observables : {"auto", "exact", "randomised"}, default="auto"
         Leverages from matrices, or from sampled rows.
     scoring : {"log_loss", "brier_score"}, default="log_loss"

@@ -247,7 +247,7 @@ class AngularBase(CalibratedPrediction):
         )
 
     def _rows_like_X(self, rows: Any, name: str) -> Matrix:
-        """Unlabelled rows as the linear model sees them; errors name the argument."""
+        """Unlabeled rows as the linear model sees them; errors name the argument."""
         try:
             # Columns only: entries are checked below, under the argument's own name.
             validate_data(self, rows, reset=False, skip_check_array=True)

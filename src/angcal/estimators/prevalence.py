@@ -179,12 +179,12 @@ def estimated_prevalence(probabilities: Floats, counts: Floats) -> Prevalence:
     ratios = probabilities / trained
     gain = float(np.log(ratios @ likeliest_shares(ratios, trained)).sum())
     p_value = float(chi2.sf(max(2.0 * gain, 0.0) / (1.0 + n / counts.sum()), K - 1))
-    shares = likeliest_shares(ratios, trained, labelled=trained)
+    shares = likeliest_shares(ratios, trained, labeled=trained)
     error = _standard_errors(ratios, shares, trained)
     return Prevalence(shares, trained, error, p_value, n, "estimated")
 
 
-def likeliest_shares(ratios: Floats, start: Floats, labelled: Floats | float = 0.0) -> Floats:
+def likeliest_shares(ratios: Floats, start: Floats, labeled: Floats | float = 0.0) -> Floats:
     """θ of the largest Σ_i log Σ_k θ_k r_ik + Σ_k a_k log θ_k on the simplex, by EM.
 
     EM multiplies θ_k by g_k = (Σ_i r_ik/m_i + a_k/θ_k)/N, m_i = Σ_k θ_k r_ik, N = n + Σ_k a_k. The
@@ -198,7 +198,7 @@ def likeliest_shares(ratios: Floats, start: Floats, labelled: Floats | float = 0
         r.
     start : (K,) array
         Positive shares.
-    labelled : (K,) array, default=0
+    labeled : (K,) array, default=0
         a, rows whose class is known.
 
     Examples
@@ -206,7 +206,7 @@ def likeliest_shares(ratios: Floats, start: Floats, labelled: Floats | float = 0
     >>> likeliest_shares(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 2.0]]), np.full(2, 0.5)).round(6)
     array([0.333333, 0.666667])
     """
-    known = np.broadcast_to(np.asarray(labelled, dtype=np.float64), start.shape)
+    known = np.broadcast_to(np.asarray(labeled, dtype=np.float64), start.shape)
     total, shares = len(ratios) + float(known.sum()), start
 
     def gains(shares: Floats) -> Floats:
@@ -230,14 +230,14 @@ def likeliest_shares(ratios: Floats, start: Floats, labelled: Floats | float = 0
     return shares / shares.sum()
 
 
-def _standard_errors(ratios: Floats, shares: Floats, labelled: Floats) -> Floats:
+def _standard_errors(ratios: Floats, shares: Floats, labeled: Floats) -> Floats:
     """√diag of A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A_kl = Σ_i r_ik r_il/m_i² + 1{k = l}a_k/θ_k².
 
     A is the curvature of the objective of `likeliest_shares`, inverted within the simplex.
     """
     relative = ratios / (ratios @ shares)[:, None]
     try:
-        inverse = np.linalg.inv(relative.T @ relative + np.diag(labelled / shares**2))
+        inverse = np.linalg.inv(relative.T @ relative + np.diag(labeled / shares**2))
     except np.linalg.LinAlgError:  # two classes that the model never separates
         return np.full(len(shares), np.inf)
     along = inverse.sum(axis=1)

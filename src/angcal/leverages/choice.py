@@ -31,7 +31,7 @@ class HessianOrFallback:
                 return question(self._sampled)
             except NotConvergedError as error:
                 self._require_affordable(error)
-                self._why_exact = f"factorised, as {error}"
+                self._why_exact = f"factorized, as {error}"
                 self._exact = self._make_exact()
         return question(self._exact)
 

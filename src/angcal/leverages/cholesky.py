@@ -26,7 +26,7 @@ LEAF = 48
 
 
 class SingularHessianError(ValueError):
-    """The penalised Hessian cannot be inverted: the fit is not unique."""
+    """The penalized Hessian cannot be inverted: the fit is not unique."""
 
 
 class Triangle:

@@ -132,7 +132,7 @@ def factorize_exactly(
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
     if dual_is_smaller and n_free > n:
         raise SingularHessianError(
-            f"{n_free} unpenalised coordinates and only {n} rows: the fit is not unique. "
+            f"{n_free} unpenalized coordinates and only {n} rows: the fit is not unique. "
             "Add a ridge penalty."
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
@@ -141,7 +141,7 @@ def factorize_exactly(
     if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
             found = engine(*common, dtype=np.float32)
-            return PenalizedHessian(side, found, "factorised in single precision")
+            return PenalizedHessian(side, found, "factorized in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
     return PenalizedHessian(side, engine(*common))
@@ -177,7 +177,7 @@ class _Primal(Blocks):
         self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
         M *= self._scale[:, None]
         M *= self._scale
-        self._triangle = cholesky(M, "the penalised loss")
+        self._triangle = cholesky(M, "the penalized loss")
 
     def _add_penalty(self, M: Floats, Q: Floats, intercept_curvature: float) -> None:
         k = self._rows.shape[1]
@@ -278,12 +278,12 @@ class _Dual(Blocks):
     ) -> None:
         self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
-        penalised = Q > 0
+        penalized = Q > 0
         X = X.astype(dtype) if dtype == np.float32 else X
-        self._penalised = None if penalised.all() else np.flatnonzero(penalised)
-        self._free = np.flatnonzero(~penalised)
-        self._P = X if self._penalised is None else X[:, self._penalised]
-        self._Q = Q[penalised].astype(dtype)
+        self._penalized = None if penalized.all() else np.flatnonzero(penalized)
+        self._free = np.flatnonzero(~penalized)
+        self._P = X if self._penalized is None else X[:, self._penalized]
+        self._Q = Q[penalized].astype(dtype)
         self._fit_intercept, self._q0 = fit_intercept, intercept_curvature
         self._U = self._free_columns(X)
         B = outer_gram(self._P, 1.0 / self._Q, dtype)
@@ -292,10 +292,10 @@ class _Dual(Blocks):
         B *= self._S[:, None]
         B *= self._S
         B[np.diag_indices_from(B)] += 1.0
-        self._triangle = cholesky(B, "the penalised loss")
+        self._triangle = cholesky(B, "the penalized loss")
         self._eliminate_free_columns()
         # Asked for at once, so that whoever asked for single precision hears if it will not do.
-        self._diagonal = self._penalised_leverages() if dtype == np.float32 else None
+        self._diagonal = self._penalized_leverages() if dtype == np.float32 else None
 
     def _free_columns(self, X: Matrix) -> Floats:
         U = X[:, self._free]
@@ -310,11 +310,11 @@ class _Dual(Blocks):
             out = self._P @ ((self._P.T @ V) / self._Q[:, None])
         else:
             inner, out = np.zeros((self._P.shape[1], V.shape[1])), np.empty(V.shape)
-            penalised = as_rows(self._P, False)
-            for rows, block in penalised.dense_blocks():
+            penalized = as_rows(self._P, False)
+            for rows, block in penalized.dense_blocks():
                 inner += block.T @ V[rows]
             inner /= self._Q[:, None]
-            for rows, block in penalised.dense_blocks():
+            for rows, block in penalized.dense_blocks():
                 out[rows] = block @ inner
         return out + V.sum(axis=0) / self._q0 if self._fit_intercept and self._q0 > 0 else out
 
@@ -333,12 +333,12 @@ class _Dual(Blocks):
     def _eliminate_free_columns(self) -> None:
         SU = self._S[:, None] * self._U
         BSU = self._solve_B(SU)
-        self._schur = cholesky(SU.T @ BSU, "the unpenalised coordinates")
+        self._schur = cholesky(SU.T @ BSU, "the unpenalized coordinates")
         self._R = self._U - self._kernel(self._S[:, None] * BSU)
 
     def leverages(self) -> Floats:
         half = self._schur.half_solve(self._R.T)
-        own = self._penalised_leverages() if self._diagonal is None else self._diagonal
+        own = self._penalized_leverages() if self._diagonal is None else self._diagonal
         return np.asarray(own + np.einsum("ij,ij->j", half, half), dtype=np.float64)
 
     @property
@@ -373,10 +373,10 @@ class _Dual(Blocks):
     def smooth(self, V: Floats) -> Floats:
         S, V = self._S[:, None], V.astype(self._S.dtype, copy=False)
         KV = self._kernel(V)
-        penalised = KV - self._kernel(S * self._solve_B(S * KV))
-        return penalised + self._R @ self._schur.solve(self._R.T @ V)
+        penalized = KV - self._kernel(S * self._solve_B(S * KV))
+        return penalized + self._R @ self._schur.solve(self._R.T @ V)
 
-    def _penalised_leverages(self) -> Floats:
+    def _penalized_leverages(self) -> Floats:
         """diag(A): from diag(B⁻¹) where D_i is sizeable, from K directly where it vanishes."""
         inverse = self._triangle.inverse
         share = 1.0 - np.einsum("ij,ij->j", inverse, inverse)
@@ -396,8 +396,8 @@ class _Dual(Blocks):
         """Rows where (1 − (B⁻¹)_ii)/D_i cancels."""
         return self._D <= 1e-5 * max(self._D.max(), np.finfo(float).tiny)
 
-    def _solve_penalised(self, g: Floats, g0: float) -> tuple[Floats, float]:
-        """(PᵀDP + Q)⁻¹ on the penalised block, a penalised intercept included, by Woodbury."""
+    def _solve_penalized(self, g: Floats, g0: float) -> tuple[Floats, float]:
+        """(PᵀDP + Q)⁻¹ on the penalized block, a penalized intercept included, by Woodbury."""
         w, w0 = g / self._Q, (g0 / self._q0 if self._q0 > 0 else 0.0)
         inner = self._S * self._solve_B(self._S * (self._P @ w + w0))
         w = w - (self._P.T @ inner) / self._Q
@@ -412,15 +412,15 @@ class _Dual(Blocks):
         intercept_is_free = self._fit_intercept and self._q0 == 0
         if intercept_is_free:
             g_free = np.append(g_free, intercept_part / size).astype(dtype)
-        g_penalised = g if self._penalised is None else g[self._penalised]
+        g_penalized = g if self._penalized is None else g[self._penalized]
         g0 = 0.0 if intercept_is_free else intercept_part / size
-        w, w0 = self._solve_penalised(g_penalised, g0)
+        w, w0 = self._solve_penalized(g_penalized, g0)
         D = self._S**2
         residual = g_free - self._U.T @ (D * (self._P @ w + w0))
         free = self._schur.solve(residual)
         pull = D * (self._U @ free)
-        w, w0 = self._solve_penalised(
-            g_penalised - self._P.T @ pull, g0 - (pull.sum() if self._q0 > 0 else 0.0)
+        w, w0 = self._solve_penalized(
+            g_penalized - self._P.T @ pull, g0 - (pull.sum() if self._q0 > 0 else 0.0)
         )
         step, last = self._assemble(w, free, intercept_is_free, w0)
         return size * step, size * last
@@ -429,7 +429,7 @@ class _Dual(Blocks):
         self, w: Floats, free: Floats, intercept_is_free: bool, w0: float
     ) -> tuple[Floats, float]:
         active = np.zeros(len(self._columns))
-        active[slice(None) if self._penalised is None else self._penalised] = w
+        active[slice(None) if self._penalized is None else self._penalized] = w
         active[self._free] = free[: len(self._free)]
         full = np.zeros(self._d)
         full[self._columns] = active

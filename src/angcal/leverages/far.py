@@ -94,7 +94,7 @@ class FarHessian:
         scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         M *= scale[:, None]
         M *= scale
-        W = np.tril(cholesky(M, "the penalised loss").inverse)
+        W = np.tril(cholesky(M, "the penalized loss").inverse)
         self.inflation = max(self.inflation, float(np.square(W).sum(axis=0).max()))
         return W * scale
 

@@ -128,7 +128,7 @@ def many_leverages(
         # Weaker penalties, which follow, would only need more steps.
         way = _exact if method == "randomised" or of_classes else _exact_at_knots
         exact = way(rows, D[:, left:], strengths[left:], with_coupling)
-        found.append(replace(exact, remark=f"factorised, as {why}"))
+        found.append(replace(exact, remark=f"factorized, as {why}"))
     return _joined(found)
 
 
@@ -267,7 +267,7 @@ def inverses(rows: DenseRows, D: Floats, strengths: Floats, single: bool) -> tup
         inverse = np.linalg.inv(H)
     except np.linalg.LinAlgError as error:
         raise SingularHessianError(
-            "The Hessian of the penalised loss is singular, so the fit is not unique. Add or "
+            "The Hessian of the penalized loss is singular, so the fit is not unique. Add or "
             "strengthen a penalty, or scale the columns of X to be about 1."
         ) from error
     # Up to this diagonal of an inverse, single precision is good to a thousandth.

@@ -261,7 +261,7 @@ def _label_angles(
     tails = [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
     low, high = np.interp(tails, below, nodes[order])
     full = np.ones(len(R))
-    reason = "the angles are not determined by labels alone; an unlabelled pool would"
+    reason = "the angles are not determined by labels alone; an unlabeled pool would"
     if why_not_observable is not None:
         reason += f"; no observable angles: {why_not_observable}"
     return _matrix(R, mean * full, sd * full, (low * full, high * full), "loo", reason, confidence)

@@ -71,7 +71,7 @@ def observable_angles(
         As in :class:`~angcal.AngularCalibratedClassifier`.
     confidence : float
     """
-    inverse = precision(covariance, pool, fits[0].X, centred=observed[0].has_intercept)
+    inverse = precision(covariance, pool, fits[0].X, centered=observed[0].has_intercept)
     if not isinstance(inverse, Precision):
         return inverse
     if not inverse.fresh:

@@ -148,7 +148,7 @@ def why_without(pool: Pool | None, X: Any) -> str:
     return ""
 
 
-def spectrum_of(pool: Pool, X: Matrix, centred: bool) -> Spectrum:
+def spectrum_of(pool: Pool, X: Matrix, centered: bool) -> Spectrum:
     """The spectrum of pool and training rows together.
 
     Parameters
@@ -157,13 +157,13 @@ def spectrum_of(pool: Pool, X: Matrix, centred: bool) -> Spectrum:
         Unlabeled rows, for several passes.
     X : (n, d) array or sparse matrix
         Training rows.
-    centred : bool
+    centered : bool
         Whether about the mean, as where an intercept is free.
     """
     own = _moments(X)
     both, d = own.merge(pool.columns), X.shape[1]
-    held = _held(own, pool.columns, centred)
-    shift = held * both.mean if centred else np.zeros(d)
+    held = _held(own, pool.columns, centered)
+    shift = held * both.mean if centered else np.zeros(d)
 
     def blocks() -> Iterator[Matrix]:
         yield X
@@ -213,11 +213,11 @@ def _moments(X: Matrix) -> Moments:
     return open_pool(X, X.shape[1]).columns
 
 
-def _held(own: Moments, pool: Moments, centred: bool) -> Floats:
+def _held(own: Moments, pool: Moments, centered: bool) -> Floats:
     """min(1, deviation in the training rows over that in all rows) of every column."""
 
     def squares(of: Moments) -> Floats:
-        return of.scatter / of.count + (0.0 if centred else of.mean**2)
+        return of.scatter / of.count + (0.0 if centered else of.mean**2)
 
     here, all_rows = squares(own), squares(own.merge(pool))
     positive = np.where(all_rows > 0.0, all_rows, 1.0)

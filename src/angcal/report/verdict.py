@@ -375,7 +375,7 @@ def angle_sentence(angle: AngleFound | None, n_classes: int = 2) -> str:
     lowest, highest = (signed(cosine) for cosine in angle.cosine_interval)
     many = n_classes > 2
     if not angle.is_determined:
-        pool = "; an unlabelled pool would determine it, given more rows than columns"
+        pool = "; an unlabeled pool would determine it, given more rows than columns"
         return (
             f"The angle between fitted and true weights{', one for all classes,' if many else ''} "
             f"is not determined by labels alone{'' if many else pool}. Its "
