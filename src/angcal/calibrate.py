@@ -195,8 +195,8 @@ def _warn_about_scores(observables: Observables, case_weights: Floats, scale: Sc
     spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
     if not observables.has_intercept and abs(center) > 0.5 * spread:
         warn(
-            "The fit has no intercept, which presumes centered features, but its scores have a mean "
-            f"of {center / spread:.1f} standard deviations. Fit an intercept, or center X.",
+            "The fit has no intercept, which presumes centered features, but its scores have a "
+            f"mean of {center / spread:.1f} standard deviations. Fit an intercept, or center X.",
             AngleWarning,
         )
     ratio = scale.norm / max(spread, np.finfo(float).tiny)
