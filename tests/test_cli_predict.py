@@ -156,6 +156,27 @@ def test_missing_entries(model, tmp_path, capsys):
     assert np.isfinite(result["p_yes"]).all()
 
 
+def test_infinite_and_enormous_cells_stop_nothing(model, tmp_path, capsys):
+    new = new_frame()
+    usual = run("predict", model, saved(new, tmp_path / "usual.csv"), "--out", tmp_path / "u.csv")
+    new.loc[0, NAMES[0]], new.loc[1, NAMES[1]] = 1e308, np.inf
+    assert usual == 0 == run(
+        "predict", model, saved(new, tmp_path / "n.csv"), "--out", tmp_path / "p.csv"
+    )
+    said = capsys.readouterr().err
+    assert "1 of" in said
+    assert "far outside the training rows" in said
+    assert "1 cell without a number" in said
+    before, after = pd.read_csv(tmp_path / "u.csv"), pd.read_csv(tmp_path / "p.csv")
+    pd.testing.assert_frame_equal(after.iloc[2:], before.iloc[2:])
+    assert after["p_yes"].between(0, 1).all()
+
+
+def saved(frame, path):
+    frame.to_csv(path, index=False)
+    return path
+
+
 def test_blocks_change_nothing(model, rows, tmp_path, monkeypatch):
     run("predict", model, rows, "--out", tmp_path / "a.csv")
     monkeypatch.setattr("angcal.cli.predict.ROWS_AT_ONCE", 7)

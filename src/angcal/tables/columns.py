@@ -382,7 +382,8 @@ class _Columns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class NumberColumns(_Columns):
     """x_ij as float64: truth values are 0 and 1, infinities and words are missing (NaN).
 
-    ``low_`` and ``high_`` are the least and the greatest number of each column in `fit`.
+    ``low_`` and ``high_`` are the least and the greatest number of each column in `fit`. New
+    numbers end at 1e100 times the larger of them: scaled, a cell of 1e308 would be infinite.
     """
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -399,7 +400,12 @@ class NumberColumns(_Columns):
             values = X.to_numpy(dtype=np.float64)
         else:
             values = np.column_stack([as_numbers(X.iloc[:, j]) for j in range(X.shape[1])])
-        return np.where(np.isfinite(values), values, np.nan)
+        values = np.where(np.isfinite(values), values, np.nan)
+        if not hasattr(self, "high_"):
+            return values
+        with np.errstate(over="ignore"):
+            reach = 1e100 * np.maximum(np.maximum(np.abs(self.low_), np.abs(self.high_)), 1.0)
+        return np.clip(values, -reach, reach)
 
 
 class SparseColumns(_Columns):
