@@ -160,8 +160,10 @@ def test_infinite_and_enormous_cells_stop_nothing(model, tmp_path, capsys):
     new = new_frame()
     usual = run("predict", model, saved(new, tmp_path / "usual.csv"), "--out", tmp_path / "u.csv")
     new.loc[0, NAMES[0]], new.loc[1, NAMES[1]] = 1e308, np.inf
-    assert usual == 0 == run(
-        "predict", model, saved(new, tmp_path / "n.csv"), "--out", tmp_path / "p.csv"
+    assert (
+        usual
+        == 0
+        == run("predict", model, saved(new, tmp_path / "n.csv"), "--out", tmp_path / "p.csv")
     )
     said = capsys.readouterr().err
     assert "1 of" in said
