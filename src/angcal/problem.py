@@ -338,7 +338,8 @@ class LinearFit:
         shift = self.image(*self.newton_step())
         spread = float(np.sqrt(np.sum(np.var(self.scores, axis=0))))
         rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
-        return 0.0 if rms == 0 else rms / max(spread, np.finfo(float).tiny)
+        with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
+            return 0.0 if rms == 0 else float(np.divide(rms, max(spread, np.finfo(float).tiny)))
 
     @property
     def _joint_distance(self) -> float:

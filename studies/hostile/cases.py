@@ -165,6 +165,8 @@ def draw(case: Case) -> Data:
     codes = (truth.cumsum(axis=1) < rng.random((len(rows), 1))).sum(axis=1).clip(max=K - 1)
     X, codes = _with_copies(case, rows[:n], codes[:n], rng)
     names = _names(case, K)
+    if K == 2 and sorted(names.tolist())[0] != names[0]:
+        link = Logit(link.scale, -link.offset)  # that of the name that comes last
     y = names[np.zeros(n, dtype=int) if case.labels == "one class" else codes]
     if case.labels == "with None" and n > 1:
         y = y.astype(object)

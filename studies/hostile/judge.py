@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def judge(case: Case) -> Outcome:
     leaked = [w for w in caught if issubclass(w.category, RuntimeWarning)]
     ours = [w for w in leaked if "angcal" in str(w.filename)]
     if ours:
-        return Outcome("numeric warning", f"{ours[0].message} ({ours[0].filename})")
+        place = Path(str(ours[0].filename)).name
+        return Outcome("numeric warning", f"{ours[0].message} ({place})")
     found = _invalid(model, p, fresh, case)
     if found is not None:
         return found
@@ -100,7 +102,9 @@ def _invalid(model: Any, p: Floats, fresh: Floats, case: Case) -> Outcome | None
         return Outcome("invalid", f"rows sum to one but for {off:.2g}")
     if not np.all(np.isfinite(model.coef_)):
         return Outcome("invalid", "coef_ is not finite")
-    if len(model.classes_) == 2 and case.model in ("angular", "path") and p.shape[1] == 2:
+    # An average, over the exponents of a pool too, is of several scores.
+    one = case.model in ("angular", "path") and getattr(model, "average_", None) is None
+    if len(model.classes_) == 2 and one and p.shape[1] == 2:
         scores = np.ravel(_plain_scores(model, fresh))
         if np.all(np.isfinite(scores)) and not _monotone(scores, p[:, 1]):
             return Outcome("not monotone", "probabilities do not follow the scores")

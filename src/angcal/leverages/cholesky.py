@@ -65,8 +65,10 @@ def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64)
     if side <= LARGEST_NUMPY_SIDE:
         total = np.zeros((side, side), dtype=dtype)
         for number, block in enumerate(blocks):
-            # YᵀY is recognised as symmetric and costs half of a general product.
-            product = block.T @ block
+            # YᵀY is recognized as symmetric and costs half of a general product. What is too large
+            # for its precision becomes infinite, and the factorization refuses it.
+            with np.errstate(over="ignore", invalid="ignore"):
+                product = block.T @ block
             total = product if number == 0 else np.add(total, product, out=total)
         return total
     total = np.zeros((side, side), order="F", dtype=dtype)

@@ -174,6 +174,10 @@ class _Primal(Blocks):
         self._add_penalty(M, Q, intercept_curvature)
         # Unit diagonal before factorizing: badly scaled columns are not a singularity.
         diagonal = np.diag(M)
+        if not np.all(np.isfinite(diagonal)):
+            raise SingularHessianError(
+                "Columns of X are so large that their squares are infinite; scale them to about 1."
+            )
         self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
         M *= self._scale[:, None]
         M *= self._scale
