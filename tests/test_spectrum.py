@@ -204,3 +204,15 @@ def test_averages_classes_and_files(kind, average, classes, tmp_path):
     again = load(path)
     assert_allclose(again.predict_proba(kind(X_NEW[:50])), p)
     assert_allclose(again.exponent_shares_, model.exponent_shares_)
+
+
+@pytest.mark.parametrize("average", [None, "penalties"])
+def test_left_out_probabilities_are_those_of_the_average(average):
+    """Of the model that predicts, and not those of the chosen fit."""
+    model = AngularLogisticRegressionCV(CS, average=average).fit(X, Y, pool=POOL)
+    left_out = model.loo_proba_
+    parts = [part.probabilities() for part in model._left_out.parts]
+    assert len(parts) > 1
+    assert_allclose(left_out, np.tensordot(model.average_.shares, parts, 1), atol=1e-12)
+    assert_allclose(left_out.sum(axis=1), 1.0, atol=1e-12)
+    assert np.abs(left_out - model._left_out.chosen.probabilities()).max() > 1e-3

@@ -71,7 +71,7 @@ TYPES = {
     "angcal.losses": "Exponential HuberisedHinge Logistic Multinomial ProbitLikelihood Squared "
     "SquaredHinge",
     "angcal.observables": "Observables",
-    "angcal.penalty_path.choice": "PenaltyAverage PenaltyPath",
+    "angcal.penalty_path.choice": "LeftOutAverage PenaltyAverage PenaltyPath",
     "angcal.penalties": "ElasticNet NoPenalty PseudoHuber Quadratic Ridge",
     "angcal.curve.curves": "AveragedCurve CalibratedCurve ConstantCurve",
     "angcal.curve.predictor": "CurvePart",

@@ -44,6 +44,7 @@ from angcal.penalty_path import (
     SCORINGS,
     ClassCurves,
     Design,
+    LeftOutAverage,
     LooCurves,
     PenaltyAverage,
     PenaltyPath,
@@ -136,7 +137,8 @@ class AngularLogisticRegressionCV(AngularBase):
     angle_, link_, scale_, curve_, interval_law_, observables_, loo_proba_, plain_loo_proba_, coef_,
     intercept_, distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
-        are averaged. The choice of C has seen all labels, which ``loo_proba_`` does not undo.
+        are averaged; ``loo_proba_`` is averaged over penalties and exponents as predictions are,
+        not over folds. The choice of C and the shares have seen all labels, which it does not undo.
     passes_ : int
         Passes over rows that come in blocks; for these only.
     class_counts_ : (K,) array
@@ -318,7 +320,7 @@ class AngularLogisticRegressionCV(AngularBase):
         Over several exponents, curves are those of the labels alone: with few of them the pool's
         angle made log-losses on real labels worse (docs/pool.md). Intervals keep it.
         """
-        shares, fits, curves, laws = [], [], [], []
+        shares, fits, curves, laws, left_out = [], [], [], [], []
         guided = options.link_known or options.angle != "auto" or options.covariance is not None
         for_curves = options if guided or len(shared) < 2 else replace(options, pool=None)
         for path_shares, path in shared:
@@ -333,9 +335,12 @@ class AngularLogisticRegressionCV(AngularBase):
                         result = self._calibrated([fit], [observed], training, for_curves)
                 shares.append(path_shares[k])
                 fits.append(fit)
+                left_out.append(result.left_out)
                 curves.append(result.curve if isinstance(result, Calibration) else result.map)
         coefs, intercepts = (np.array([getattr(fit, name) for fit in fits]) for name in LINEAR)
-        return PenaltyAverage(np.array(shares) / sum(shares), coefs, intercepts, curves, laws)
+        own = np.array(shares) / sum(shares)
+        self._left_out = LeftOutAverage(own, left_out, self._left_out)
+        return PenaltyAverage(own, coefs, intercepts, curves, laws)
 
     def _probabilities(self, X: Any) -> Floats:
         """(n, K) probabilities, of the chosen fit or averaged."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from angcal.penalty_path.choice import (
     SCORINGS,
+    LeftOutAverage,
     LooCurves,
     PenaltyAverage,
     PenaltyPath,
@@ -29,6 +30,7 @@ __all__ = [
     "SCORINGS",
     "ClassCurves",
     "Design",
+    "LeftOutAverage",
     "LooCurves",
     "PenaltyAverage",
     "PenaltyPath",

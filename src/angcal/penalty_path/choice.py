@@ -349,6 +349,35 @@ class PenaltyAverage:
             yield linear_scores(rows, coef.T, intercept)
 
 
+@dataclass(frozen=True, eq=False)
+class LeftOutAverage:
+    """Σ_λ π_λ·P_λ of each training row without its own label.
+
+    Attributes
+    ----------
+    shares : (k,) array
+        π, summing to 1.
+    parts : list
+        What each of the averaged models says of rows that were left out.
+    chosen : object
+        The same of the one chosen model, which plain probabilities are of.
+    """
+
+    shares: Floats
+    parts: list[Any]
+    chosen: Any
+
+    def probabilities(self) -> Floats:
+        """(n, K), one column for each class."""
+        pairs = zip(self.shares, self.parts, strict=True)
+        return np.sum([share * part.probabilities() for share, part in pairs], axis=0)
+
+    def plain(self) -> Floats:
+        """(n, K) probabilities of the chosen linear model itself."""
+        found: Floats = self.chosen.plain()
+        return found
+
+
 def penalty_shares(losses: Floats, n_labels: float) -> Floats:
     """π of every penalty; 0 where it is negligible.
 
