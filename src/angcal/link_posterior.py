@@ -385,7 +385,8 @@ class LinkPosterior:
         # one, as curves that are nearly steps have no curvature to go by.
         moves = np.clip(gradients * deviations**2, -deviations, deviations)
         likelihoods = np.log(p) @ bins.positive + np.log1p(-p) @ bins.negative
-        log_weights = count_for * likelihoods - 0.5 * priors * offsets**2
+        with np.errstate(over="ignore"):  # an offset beyond all numbers has no weight
+            log_weights = count_for * likelihoods - 0.5 * priors * offsets**2
         log_weights += gradients * moves - 0.5 * precisions * moves**2
         off = (log_scales - belief.log_scale) / belief.log_scale_sd
         log_weights += np.log(deviations / widths) - 0.5 * off**2 + log_measure

@@ -25,6 +25,9 @@ LARGEST_NUMPY_SIDE = 1000
 LEAF = 48
 
 
+TOO_LARGE = "Columns of X are so large that their squares are infinite; scale them to about 1."
+
+
 class SingularHessianError(ValueError):
     """The penalized Hessian cannot be inverted: the fit is not unique."""
 

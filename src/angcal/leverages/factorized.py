@@ -30,6 +30,7 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
+    TOO_LARGE,
     SingularHessianError,
     cholesky,
     row_parts,
@@ -175,9 +176,7 @@ class _Primal(Blocks):
         # Unit diagonal before factorizing: badly scaled columns are not a singularity.
         diagonal = np.diag(M)
         if not np.all(np.isfinite(diagonal)):
-            raise SingularHessianError(
-                "Columns of X are so large that their squares are infinite; scale them to about 1."
-            )
+            raise SingularHessianError(TOO_LARGE)
         self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
         M *= self._scale[:, None]
         M *= self._scale

@@ -19,7 +19,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import on_host
 from angcal.leverages.choice import factorize
-from angcal.leverages.cholesky import SingularHessianError
+from angcal.leverages.cholesky import TOO_LARGE, SingularHessianError
 from angcal.leverages.far import FarHessian
 from angcal.leverages.groups import GroupMoves
 from angcal.leverages.sampled import SampledHessian
@@ -256,7 +256,12 @@ def inverses(rows: DenseRows, D: Floats, strengths: Floats, single: bool) -> tup
     """Z̃ and Ĥ of every problem."""
     Z = (rows.single() if single else rows).lines(np.arange(rows.shape[0]))
     half = np.sqrt(D.T).astype(Z.dtype)[:, :, None] * Z
-    H = half.transpose(0, 2, 1) @ half
+    with np.errstate(over="ignore", invalid="ignore"):
+        H = half.transpose(0, 2, 1) @ half
+    if not np.all(np.isfinite(np.einsum("cjj->cj", H))):
+        if single:
+            return inverses(rows, D, strengths, single=False)
+        raise SingularHessianError(TOO_LARGE)
     slopes = np.arange(rows.shape[1])
     H[:, slopes, slopes] += strengths.astype(Z.dtype)[:, None]
     # Unit diagonal before inverting: badly scaled columns are not a singularity.

@@ -30,7 +30,8 @@ Integrand = Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]]
 
 def normal_density(z: NDArray[Any]) -> NDArray[Any]:
     """φ(z) = exp(−z²/2)/√(2π), for real or complex z."""
-    return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    with np.errstate(over="ignore"):  # exp(−∞) = 0
+        return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
 
 
 def slices(length: int, width: int) -> Iterator[slice]:

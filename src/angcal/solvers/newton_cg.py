@@ -157,7 +157,8 @@ class NewtonCG:
         scores = on_host(found.scores)
         spread = np.sqrt(self._per_problem(np.var(scores, axis=0)[None, :])[0])
         moved = self._per_problem(np.abs(on_host(found.coef))).any(axis=0)
-        return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+        with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
+            return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
 
     # -- the iteration -----------------------------------------------------------------------
 
