@@ -468,7 +468,7 @@ class FarRows(Rows):
 
     far = True
     streamed = True
-    _marks: Floats | None = None
+    _marks: np.ndarray | None = None
     ahead = staticmethod(_ahead)
     back = staticmethod(_back)
 
@@ -483,21 +483,37 @@ class FarRows(Rows):
         self.passes += 1
         return super().sum(*arguments, **options)
 
-    def map(self, *arguments: Any, **options: Any) -> Any:
+    def map(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any] = (),
+        vectors: Sequence[Any] = (),
+        *,
+        entries_per_row: int = 0,
+    ) -> Any:
         self.passes += 1
-        return super().map(*arguments, **options)
+        found = Stacked(self.shape[0])
+        for rows, block in self.blocks(entries_per_row):
+            found.put(rows, f(block, *shared, *(v[rows] for v in vectors)))
+        return found.values
 
     def sweep(
         self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
     ) -> tuple[Any, Any]:
         """(map, sum) of a function that returns both for its block, in one pass."""
         self.passes += 1
-        stacked, total = [], None
+        found, total = Stacked(self.shape[0]), None
         for rows, block in self.blocks():
             lines, part = f(block, *shared, *(v[rows] for v in vectors))
-            stacked.append(lines)
+            found.put(rows, lines)
             total = part if total is None else added(total, part)
-        return np.concatenate(stacked), total
+        return found.values, total
+
+    def forward(self, V: Any) -> Any:
+        images = self.map(self.ahead, (V[: self.shape[1]],))
+        if self.intercept:
+            images += V[self.shape[1] :]
+        return images
 
     def image_and_marks(self, V: Floats) -> Floats:
         """X̃V; the same pass brings `marks`, which would take one of their own."""
@@ -505,15 +521,29 @@ class FarRows(Rows):
 
     def split_marks(self, images: Floats) -> Floats:
         """X̃V of X̃[V, `directions`]; the rest is kept as `marks`."""
-        self._marks = images[:, -3:]
+        # Only whether they differ is asked: in single precision, from 0 to 1.
+        own, marks = images[:, -3:], np.empty((len(images), 3), np.float32)
+        low, high = own.min(axis=0), own.max(axis=0)
+        unit = np.maximum(high - low, np.finfo(float).tiny)
+        for part in _slices(len(own), plan.BLOCK_ENTRIES):
+            marks[part] = (own[part] - low) / unit
+        self._marks = marks
         return np.ascontiguousarray(images[:, :-3])
 
     @property
-    def marks(self) -> Floats:
-        """Rows along three random directions, (n, 3), by which copies of rows are told."""
+    def marks(self) -> np.ndarray:
+        """Rows along three random directions, (n, 3), by which copies of rows are told.
+
+        In units of their range, from 0.
+        """
         if self._marks is None:
-            self._marks = self.forward(self.directions)
+            self.split_marks(self.forward(self.directions))
+        assert self._marks is not None
         return self._marks
+
+    def forget_marks(self) -> None:
+        """Give their memory back; they would take a pass of their own if asked for again."""
+        self._marks = None
 
     @property
     def directions(self) -> Floats:
@@ -535,6 +565,19 @@ class FarRows(Rows):
         """Means of the columns, as arrays have them."""
         assert axis == 0
         return self.sum(_total_of_block) / self.shape[0]
+
+
+class Stacked:
+    """Lines of n rows that come block by block; never twice in memory."""
+
+    def __init__(self, n: int) -> None:
+        self._n, self.values = n, np.empty(0)
+
+    def put(self, rows: slice, lines: Floats) -> None:
+        """Lines of these rows."""
+        if rows.start == 0:
+            self.values = np.empty((self._n, *lines.shape[1:]), dtype=lines.dtype)
+        self.values[rows] = lines
 
 
 def dense_parts(

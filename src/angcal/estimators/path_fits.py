@@ -182,7 +182,9 @@ def fit_paths(estimator: Any, training: Training, options: Options) -> tuple[lis
 
 def fit_path(estimator: Any, training: Training, shape: PenaltyShape | None) -> PathFit:
     """All penalties, and what each fit reveals."""
-    weights = training.weights * compute_sample_weight(estimator.class_weight, training.y)
+    weights = training.weights
+    if estimator.class_weight is not None:
+        weights = weights * compute_sample_weight(estimator.class_weight, training.y)
     intercept, K = bool(estimator.fit_intercept), training.n_classes
     design = make_design(training.X, training.codes, weights, intercept, K, shape)
     Cs = estimator._inverse_strengths(design)
