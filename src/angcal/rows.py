@@ -305,6 +305,30 @@ def _back(X: Any, U: Any) -> Any:
     return transposed_product(X, U) if U.dtype == np.float64 else X.T @ U
 
 
+def _far_ahead(X: Any, V: Any) -> Any:
+    """As `_ahead`, of rows that are in double precision whatever V is."""
+    if V.dtype == np.float64 or is_tensor(X):
+        return _ahead(X, V)
+    found = np.empty((X.shape[0], *V.shape[1:]), dtype=V.dtype)
+    for part, x in dense_parts(X, plan.GRAM_ENTRIES, V.dtype, reuse=True):
+        found[part] = x @ V
+    return found
+
+
+def _far_curve(intercept: bool, X: Any, V: Any, D: Any) -> Any:
+    """As `_there_and_back`, piece by piece."""
+    if is_tensor(X):
+        return _there_and_back(_ahead, _back, intercept, X, V, D)
+    total = np.zeros(V.shape)
+    for part, x in dense_parts(X, plan.GRAM_ENTRIES, V.dtype, reuse=True):
+        total += _there_and_back(np.matmul, _transposed, intercept, x, V, D[part])
+    return total.astype(V.dtype, copy=False)
+
+
+def _transposed(X: Any, U: Any) -> Any:
+    return X.T @ U
+
+
 def _slices(n: int, step: int) -> Iterator[slice]:
     step = max(1, step)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
@@ -458,7 +482,8 @@ class FarRows(Rows):
     """Rows that are read anew on every pass, so that passes are what a fit costs.
 
     Everything is asked of `sum` and `map`, by functions that may travel to where the blocks are;
-    ``passes`` counts these. Entries are in double precision, or are widened to it.
+    ``passes`` counts these. Entries are widened to double precision, or narrowed to single by
+    products of `single`.
 
     Attributes
     ----------
@@ -469,12 +494,29 @@ class FarRows(Rows):
     far = True
     streamed = True
     _marks: np.ndarray | None = None
-    ahead = staticmethod(_ahead)
+    ahead = staticmethod(_far_ahead)
     back = staticmethod(_back)
+    _dtype: Any = np.float64
+    _counter: FarRows | None = None
 
     @property
     def dtype(self) -> Any:
-        return np.dtype(np.float64)
+        return np.dtype(self._dtype)
+
+    @property
+    def passes(self) -> int:
+        """Passes so far, in whatever precision."""
+        return self._passes if self._counter is None else self._counter.passes
+
+    @passes.setter
+    def passes(self, count: int) -> None:
+        if self._counter is None:
+            self._passes = count
+        else:
+            self._counter.passes = count
+
+    def curve(self, V: Any, D: Any) -> Any:
+        return self.sum(partial(_far_curve, self.intercept), (V,), (D,))
 
     def _count(self, products: int) -> None:
         """Passes are counted where they are made."""
@@ -552,7 +594,12 @@ class FarRows(Rows):
         return np.vstack([directions, np.zeros((int(self.intercept), 3))])
 
     def single(self) -> FarRows:
-        return self
+        """The same rows, which are multiplied in single precision."""
+        if self._dtype == np.float32:
+            return self
+        rows = copy(self)
+        rows._counter, rows._dtype = self, np.float32
+        return rows
 
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
         return self.sum(_squares_of_block, (), (weights,), merge=_totals_and_peaks)
