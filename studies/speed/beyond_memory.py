@@ -1,4 +1,4 @@
-"""Rows larger than memory, on one machine: ``python -m studies.speed.beyond_memory [--only NAME ...]``.
+"""Rows larger than memory, on one machine: ``python -m studies.speed.beyond_memory``.
 
 Each fit runs in a process of its own. Where X has more than 2 GB its data, libraries included, may
 take a quarter of that (RLIMIT_DATA); for smaller X libraries alone would take as much. What is
