@@ -7,8 +7,7 @@ r"""All penalties on rows that are read anew on every pass: what is kept has no 
 
 in a pass each: scores, leverages and leave-one-out scores of a block are computed while it is at
 hand, and forgotten. Bins are for fitting the curves (a, b) alone, whose losses are those of the
-rows themselves: nodes a hundredth of the spread apart move a loss by less than 1e-6 (tests), mostly far
-less.
+rows themselves: nodes a hundredth of the spread apart move a loss by less than 1e-6 (tests).
 """
 
 from __future__ import annotations
