@@ -39,8 +39,8 @@ CASES = {
     ),
     "four classes, 500 columns": ("classes", 60_000, 500, "AngularLogisticRegressionCV(Cs=5)"),
     "parquet, 200 columns": ("parquet", 300_000, 200, ""),
-    "one penalty, 100 columns": ("map", 5_000_000, 100, "AngularCalibratedClassifier()"),
-    "20 penalties, 100 columns": ("map", 5_000_000, 100, "AngularLogisticRegressionCV()"),
+    "one penalty, 200 columns": ("map", 1_500_000, 200, "AngularCalibratedClassifier()"),
+    "20 penalties, 200 columns": ("map", 1_500_000, 200, "AngularLogisticRegressionCV()"),
 }
 BLOCK, SEED, LIMIT, LIMITED = 10_000, 20_250_920, 0.25, 2_000_000_000
 MAP = """

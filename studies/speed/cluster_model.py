@@ -7,7 +7,11 @@ seconds of one thread, and states them as rates; then adds them up for the fits 
 of all rows, one closing, one pass for leverages, one for couplings. The rest of a fit is what
 client, scheduler and workers spend on tasks, and the link.
 
-Writes ``cluster-rates.csv`` and ``cluster-model.csv`` to ``studies/results/speed``.
+And for one terabyte on 100 workers of 16 cores, in memory and read from files at 1 GB/s for each
+worker in every pass.
+
+Writes ``cluster-rates.csv``, ``cluster-model.csv`` and ``cluster-terabyte.csv`` to
+``studies/results/speed``.
 """
 
 from __future__ import annotations
@@ -77,6 +81,39 @@ def block_seconds() -> dict[str, float]:
     return {name: fastest(call) for name, call in calls.items()}
 
 
+def terabyte(seconds: dict[str, float]) -> list[dict[str, object]]:
+    """Wall seconds of a fit of 10¹² bytes on 100 workers of 16 cores; see docs/dask.md."""
+    workers, cores, storage, per_task, start = 100, 16, 1e9, 2e-3, 0.02
+    rows = []
+    for d in (500, 1000):
+        n = 1e12 / (8 * d)
+        for where, reading in (
+            ("in memory", 0.0),
+            ("read in every pass", 1e12 / workers / storage),
+        ):
+            control = per_task * workers * cores + start
+            work = {
+                name: seconds[name] * (n / N) * (d / D) ** power / (workers * cores)
+                for name, (_, power) in PASSES.items()
+            }
+            passes = {name: count for name, (count, _) in PASSES.items()}
+            total = sum(
+                count * (max(reading, work[name]) + control) for name, count in passes.items()
+            )
+            rows.append(
+                {
+                    "d": d,
+                    "n": f"{n:.2g}",
+                    "rows": where,
+                    "passes": sum(passes.values()),
+                    "work": round(sum(passes[name] * work[name] for name in passes), 1),
+                    "tasks": round(sum(passes.values()) * control, 1),
+                    "total_seconds": round(total, 1),
+                }
+            )
+    return rows
+
+
 def main() -> None:
     seconds = block_seconds()
     rates = []
@@ -108,8 +145,10 @@ def main() -> None:
                 "rest": round(row.worker_seconds + row.client_and_scheduler - work, 2),
             }
         )
-    for line in rates + fits:
+    large = terabyte(seconds)
+    for line in rates + fits + large:
         print(line)
+    write_text(FOLDER / "cluster-terabyte.csv", as_csv(large))
     write_text(FOLDER / "cluster-rates.csv", as_csv(rates))
     write_text(FOLDER / "cluster-model.csv", as_csv(fits))
 

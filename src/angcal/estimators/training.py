@@ -321,7 +321,7 @@ def check_tensor(X: Any, n_features: int | None = None, name: str = "X") -> None
         )
     rows = max(1, plan.DEVICE_ENTRIES // max(int(X.shape[1]), 1))
     for start in range(0, int(X.shape[0]), rows):
-        block = X[start : start + rows, :]
+        block = X[start : min(start + rows, int(X.shape[0])), :]
         # A finite sum proves its terms finite, without an array of flags.
         if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
             raise ValueError(f"{name} contains NaN or infinity; impute or drop those rows first.")
