@@ -15,20 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal._typing import Floats
 from angcal.links import Link, Logit, Probit
 from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
-from angcal.metrics.validation import Codes, indicators
+from angcal.metrics.validation import Codes, indicators, smoothed_targets
 from angcal.notices import warn
 
 # --- What every fit shares -------------------------------------------------------------------
-
-
-def smoothed_targets(codes: Codes, weight: Floats, n_classes: int) -> Floats:
-    """(N_y + 1)/(N_y + K) for the label y and 1/(N_y + K) for the rest, N_y the weight of y.
-
-    These are Platt's targets for K = 2: posterior means under a uniform prior. They keep every
-    probability positive, so that the fit has finite parameters.
-    """
-    total = np.bincount(codes, weights=weight, minlength=n_classes)[codes][:, None]
-    return (total * indicators(codes, n_classes) + 1.0) / (total + n_classes)
 
 
 def warn_about_fit(message: str) -> None:
