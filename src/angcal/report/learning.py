@@ -37,11 +37,11 @@ class Learning:
     def sentences(self) -> list[str]:
         """What to expect of a hundred more labels, and of four times as many."""
         many = len(self.plans) > 1
-        told = []
+        sentences = []
         for name, plan in self.plans.items():
             start = f"“{name}” against the others: " if many else ""
-            told.append(start + plan.sentence(plan.pilot_n + MORE))
-        return told
+            sentences.append(start + plan.sentence(plan.pilot_n + MORE))
+        return sentences
 
 
 def learning_curves(

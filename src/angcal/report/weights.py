@@ -1,6 +1,6 @@
 """The largest weights, and how they hold out when the rows change.
 
-Weights are those of standardized columns, in percent of the largest. How stable they are is told
+Weights are those of standardized columns, in percent of the largest. How stable they are is shown
 by the fits of the cross-validation, which see four fifths of the rows each.
 """
 
