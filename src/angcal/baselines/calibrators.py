@@ -150,20 +150,11 @@ class PlattScaling(Calibrator):
 def likeliest_temperature(
     logits: Floats, codes: Codes, weight: Floats, unit: float, advice: str
 ) -> float:
-    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
+    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning, with `advice`.
 
-    The derivative increases, so it has one root at most. Where every label has the largest logit,
-    the targets are smoothed, with a warning.
-
-    Parameters
-    ----------
-    logits, codes, weight : ndarray
-        Of shape (n, K), (n,) and (n,).
-    unit : float
-        Size of the scores, 1 where they are zero. T is at most a million of it, at which
-        probabilities are equal to 1e-6.
-    advice : str
-        What to check where T is infinite.
+    The derivative increases, so it has one root at most. Where every label has the largest of (n,
+    K) logits, the targets are smoothed, with a warning. `unit` is the size of the scores, 1 where
+    they are zero; T is at most a million of it, at which probabilities are equal to 1e-6.
     """
     target, scaled = indicators(codes, logits.shape[1]), logits / unit
     if logits.any() and smallest_margins(logits, codes).min() >= 0.0:

@@ -356,13 +356,7 @@ def demonstrate(out: Path, n_splits: int, seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the demo.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Of the command line; those of the process by default.
-    """
+    """Run the demo; the arguments are by default those of the process."""
     about = "Tell digits apart with few labels."
     parser = argparse.ArgumentParser(prog="python -m angcal.demo", description=about)
     add_arguments(parser)

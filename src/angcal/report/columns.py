@@ -66,14 +66,7 @@ class ColumnTable:
 
 
 def column_table(features: Any, prepare: Any = None) -> ColumnTable:
-    """What the preparation of a table does.
-
-    Parameters
-    ----------
-    features : DataFrame
-    prepare : ColumnTransformer, optional
-        Fitted; without one medians and levels are left out.
-    """
+    """What the fitted preparation of a table does; without one, no medians and levels."""
     plan = plan_columns(features)
     steps = {name: step for name, step, _ in getattr(prepare, "transformers_", ())}
     notes, plain, missing = [], 0, 0

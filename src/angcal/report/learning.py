@@ -49,17 +49,7 @@ def learning_curves(
 ) -> Learning:
     """Plans for the class that is asked about, or for the most frequent classes of more.
 
-    Parameters
-    ----------
-    rows : (n, d) array or sparse matrix
-        Prepared rows.
-    figures : LeaveOneOut
-    names : sequence of str
-        Of the classes.
-    positive : int
-        Of two classes, the one that is asked about.
-    pool : (m, d) array or sparse matrix, optional
-        Prepared rows without labels.
+    Rows and pool are prepared as the model sees them.
     """
     if figures.groups is not None:
         return Learning({}, "Rows come in groups, and a forecast counts every row as a new one.")
