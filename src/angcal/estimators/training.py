@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
+from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask, slices
 from angcal.leverages.groups import Groups, groups_of
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
@@ -314,9 +314,8 @@ def check_tensor(X: Any, n_features: int | None = None, name: str = "X") -> None
         raise ValueError(
             f"{name} has {X.shape[1]} features, but the fit was made with {n_features}."
         )
-    rows = max(1, plan.DEVICE_ENTRIES // max(int(X.shape[1]), 1))
-    for start in range(0, int(X.shape[0]), rows):
-        block = X[start : start + rows, :]
+    for rows in slices(int(X.shape[0]), plan.DEVICE_ENTRIES, int(X.shape[1])):
+        block = X[rows, :]
         # A finite sum proves its terms finite, without an array of flags.
         if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
             raise ValueError(f"{name} contains NaN or infinity; impute or drop those rows first.")

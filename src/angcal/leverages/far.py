@@ -139,7 +139,7 @@ class FarHessian:
         vectors = (codes, groups.sizes[codes], self._D, psi)
         found = self._rows.map(_moves_of_block, shared, vectors)
         split = np.flatnonzero(np.isnan(found[:, 0]))
-        for rows in _whole_groups(codes, split, plan.MATRIX_ENTRIES // max(self._rows.width, 1)):
+        for rows in _whole_groups(codes, split, plan.PRODUCT_ENTRIES // max(self._rows.width, 1)):
             own = [vector[rows] for vector in vectors]
             found[rows] = _moves_of_block(self._rows.take(rows), *shared, *own)
         moves, slopes = np.split(found, 2, axis=1)

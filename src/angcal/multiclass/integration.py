@@ -25,10 +25,8 @@ from scipy.stats import qmc
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.links.multiclass import MulticlassLink, Softmax
-
-NEGLIGIBLE_VARIANCE = 1e-10
-"""Directions with less than this share of the largest variance say nothing that others do not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +163,7 @@ def smoothed_softmax(logits: Floats, shifts: Floats, weights: Floats) -> Floats:
     a = np.exp(logits - logits.max(axis=1, keepdims=True))
     b = np.exp(shifts - shifts.max(axis=1, keepdims=True))
     out = np.empty_like(a)
-    for rows in _blocks(len(a), len(b)):
+    for rows in slices(len(a), 2 * plan.BLOCK_ENTRIES, len(b)):
         # Above zero where a class is impossible at a node.
         total = np.maximum(a[rows] @ b.T, np.finfo(float).tiny)
         out[rows] = a[rows] * ((weights / total) @ b)
@@ -178,17 +176,11 @@ def smoothed(link: MulticlassLink, means: Floats, shifts: Floats, weights: Float
         return smoothed_softmax(means + np.asarray(link.offset), shifts, weights)
     n, K = means.shape
     total = np.zeros((n, link.n_outputs))
-    for part in _blocks(len(shifts), max(n, 1) * K):
+    for part in slices(len(shifts), 2 * plan.BLOCK_ENTRIES, n * K):
         values = link((means[:, None, :] + shifts[None, part, :]).reshape(-1, K))
         values = values.reshape(n, len(shifts[part]), -1)
         total += np.einsum("nrl,r->nl", values, weights[part])
     return total
-
-
-def _blocks(count: int, entries: int) -> list[slice]:
-    """Parts of so many, each with a bounded number of entries."""
-    step = max(1, 2 * plan.BLOCK_ENTRIES // entries)
-    return [slice(start, start + step) for start in range(0, count, step)]
 
 
 LEAST = 1e-150
@@ -242,7 +234,7 @@ class SmoothedLikelihood:
         value = 0.0
         slopes = np.empty_like(a)
         towards = np.zeros((len(self.offset), len(z)))
-        for rows in _blocks(len(a), len(z)):
+        for rows in slices(len(a), 2 * plan.BLOCK_ENTRIES, len(z)):
             loss, slopes[rows], part = self._block(a[rows], b, w, rows)
             value += loss
             towards += part

@@ -20,8 +20,8 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from angcal._typing import Floats
+from angcal.covariance import RANK_TOLERANCE
 from angcal.multiclass.integration import (
-    NEGLIGIBLE_VARIANCE,
     Rule,
     SmoothedLikelihood,
     noise_of,
@@ -76,7 +76,7 @@ def whiten(scores: Floats, weights: Floats, fitted: Floats | None = None) -> Whi
     centered = scores - center
     R = (centered * weights[:, None]).T @ centered / weights.sum()
     variances, axes = np.linalg.eigh(R)
-    kept = variances > NEGLIGIBLE_VARIANCE * max(float(variances[-1]), np.finfo(float).tiny)
+    kept = variances > RANK_TOLERANCE * max(float(variances[-1]), np.finfo(float).tiny)
     deviations, axes = np.sqrt(variances[kept]), axes[:, kept]
     factor, inverse = axes * deviations, (axes / deviations).T
     if fitted is not None:

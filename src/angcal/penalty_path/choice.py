@@ -179,13 +179,13 @@ class LooCurves(PathCurves):
 
     @property
     def _omega(self) -> Floats:
-        """Weights with mean 1."""
-        return self.weights / self.weights.mean()
+        """Weights with mean 1, (n, 1)."""
+        return (self.weights / self.weights.mean())[:, None]
 
     @property
     def _targets(self) -> Floats:
-        """What curves are fitted to: Platt's, which keep a slope finite."""
-        return platt_targets(self.labels, self._omega)
+        """What curves are fitted to, (n, 1): Platt's targets, which keep a slope finite."""
+        return platt_targets(self.labels, self._omega[:, 0])[:, None]
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -196,7 +196,7 @@ class LooCurves(PathCurves):
     def _parameters_without(self) -> tuple[Floats, Floats]:
         """(a, b) of every curve without each row, (n, m) each, by one Newton step."""
         (a, b), s = self.parameters, self.scores
-        omega, targets = self._omega[:, None], self._targets[:, None]
+        omega, targets = self._omega, self._targets
         p = expit(a * s + b)
         D, pulls = omega * p * (1.0 - p), omega * (p - targets)
         one, first, second = D.sum(axis=0), (D * s).sum(axis=0), (D * s * s).sum(axis=0)
