@@ -24,7 +24,6 @@ from angcal.curve import ConstantCurve
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.observables import honest_scores, observe
 from angcal.penalty_path import LooCurves, cosines_under, make_design, observe_path
-from angcal.penalty_path.choice import fit_curves
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
 
@@ -237,7 +236,7 @@ def test_curves_are_platt_fits():
     scores = rng.normal(size=(80, 3)) * [1.0, 5.0, 0.2] + [0.0, 2.0, 1.0]
     y = (rng.random(80) < expit(scores[:, 0])).astype(float)
     weights = rng.uniform(0.5, 2.0, 80)
-    a, b = fit_curves(scores, y, weights)
+    a, b = LooCurves(scores, scores, scores, y, weights).parameters
     omega = weights / weights.mean()
     n_positive = omega @ y
     targets = np.where(y == 1, (n_positive + 1) / (n_positive + 2), 1 / (80 - n_positive + 2))
@@ -264,7 +263,8 @@ def test_curves_without_a_row_are_refits():
         refits = np.empty(60)
         for i in range(60):
             kept = np.arange(60) != i
-            a, b = fit_curves(scores[kept][:, [c]], y[kept], np.ones(59))
+            rest = scores[kept][:, [c]]
+            a, b = LooCurves(rest, rest, rest, y[kept], np.ones(59)).parameters
             refits[i] = expit(a[0] * scores[i, c] + b[0])
         moved = np.abs(whole[:, c] - refits).mean()
         assert np.abs(curves.probabilities[:, c] - refits).mean() < 0.2 * moved
@@ -273,7 +273,8 @@ def test_curves_without_a_row_are_refits():
 def test_scores_against_the_labels_get_a_flat_curve_and_separated_ones_a_finite_one():
     u = np.linspace(-1.0, 1.0, 50)[:, None]
     y = (u[:, 0] > 0).astype(float)
-    a, b = fit_curves(np.hstack([-u, u]), y, np.ones(50))
+    both = np.hstack([-u, u])
+    a, b = LooCurves(both, both, both, y, np.ones(50)).parameters
     assert a[0] == 0
     assert_allclose(expit(b[0]), 0.5)
     assert 0 < a[1] < 1e3

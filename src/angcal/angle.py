@@ -446,6 +446,6 @@ def combine(observable: Angle, loo: Angle) -> Angle:
     return make_angle(cosine, error, 0.0, "combined", reason, loo.confidence)
 
 
-def because(angle: Angle, note: str) -> Angle:
+def with_note(angle: Angle, note: str) -> Angle:
     """The same angle with a note added to its reason."""
     return replace(angle, reason=f"{angle.reason}; {note}")

@@ -21,7 +21,6 @@ from angcal.angle import (
     LOO_BIAS,
     Angle,
     AngleError,
-    because,
     combine,
     given_angle,
     holdout_sign,
@@ -30,6 +29,7 @@ from angcal.angle import (
     observable_angle,
     quantile,
     training_sign,
+    with_note,
 )
 from angcal.baselines import PlattScaling
 from angcal.covariance import (
@@ -283,7 +283,7 @@ class _Evidence:
             return self._loo(), options.link
         observable = self._observable_or_reason()
         if isinstance(observable, str):
-            return because(self._loo(), f"no observable angle: {observable}"), options.link
+            return with_note(self._loo(), f"no observable angle: {observable}"), options.link
         if options.angle == "observable":
             return observable, options.link
         return combine(observable, self._loo()), options.link

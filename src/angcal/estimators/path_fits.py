@@ -24,6 +24,7 @@ from angcal.penalty_path import (
     ClassCurves,
     Design,
     LooCurves,
+    cautious_losses,
     choose,
     exponent_shares,
     make_design,
@@ -32,7 +33,6 @@ from angcal.penalty_path import (
     penalty_shares,
     spectrum_of,
     why_without,
-    with_doubt,
 )
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
@@ -84,8 +84,8 @@ class PathFit:
     @cached_property
     def losses(self) -> Floats:
         """Leave-one-out log-loss of each penalty, with what sampled leverages leave open."""
-        doubt = self.curves.sampling_error("log_loss", self.observed)
-        return with_doubt(self.curves.log_loss, doubt, is_sparse=self.is_sparse)
+        errors = self.curves.sampling_error("log_loss", self.observed)
+        return cautious_losses(self.curves.log_loss, errors, is_sparse=self.is_sparse)
 
     @property
     def n_labels(self) -> float:

@@ -15,9 +15,9 @@ from angcal.penalty_path.choice import (
     LooCurves,
     PenaltyAverage,
     PenaltyPath,
+    cautious_losses,
     choose,
     penalty_shares,
-    with_doubt,
 )
 from angcal.penalty_path.classes import ClassCurves
 from angcal.penalty_path.cosines import cosines_under
@@ -34,6 +34,7 @@ __all__ = [
     "LooCurves",
     "PenaltyAverage",
     "PenaltyPath",
+    "cautious_losses",
     "choose",
     "cosines_under",
     "exponent_shares",
@@ -43,5 +44,4 @@ __all__ = [
     "penalty_shares",
     "spectrum_of",
     "why_without",
-    "with_doubt",
 ]

@@ -27,6 +27,7 @@ from angcal.arrays import linear_scores
 from angcal.leverages.groups import Groups
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
+from angcal.metrics.line import fit_lines, platt_targets
 from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.observables import Observables
 
@@ -174,7 +175,17 @@ class LooCurves(PathCurves):
     @cached_property
     def parameters(self) -> tuple[Floats, Floats]:
         """(a, b) of every curve."""
-        return fit_curves(self.scores, self.labels, self.weights)
+        return fit_lines(self.scores, self._targets, self._omega)
+
+    @property
+    def _omega(self) -> Floats:
+        """Weights with mean 1."""
+        return self.weights / self.weights.mean()
+
+    @property
+    def _targets(self) -> Floats:
+        """What curves are fitted to: Platt's, which keep a slope finite."""
+        return platt_targets(self.labels, self._omega)
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -185,19 +196,18 @@ class LooCurves(PathCurves):
     def _parameters_without(self) -> tuple[Floats, Floats]:
         """(a, b) of every curve without each row, (n, m) each, by one Newton step."""
         (a, b), s = self.parameters, self.scores
-        omega = (self.weights / self.weights.mean())[:, None]
+        omega, targets = self._omega[:, None], self._targets[:, None]
         p = expit(a * s + b)
-        D = omega * p * (1.0 - p)
+        D, pulls = omega * p * (1.0 - p), omega * (p - targets)
         one, first, second = D.sum(axis=0), (D * s).sum(axis=0), (D * s * s).sum(axis=0)
         determinant = np.maximum(one * second - first**2, np.finfo(float).tiny)
         in_a, in_b = (one * s - first) / determinant, (second - first * s) / determinant
         if self.groups is not None:
-            pulls = omega * (p - platt_targets(self.labels, self.weights))
             in_group = [self.groups.sums(pulls * part)[self.groups.codes] for part in (in_a, in_b)]
             return np.maximum(a + in_group[0], 0.0), b + in_group[1]
         # A row that determines its own curve is judged as if it did so almost.
         leverage = np.minimum(D * (in_a * s + in_b), 0.99)
-        step = omega * (p - platt_targets(self.labels, self.weights)) / (1.0 - leverage)
+        step = pulls / (1.0 - leverage)
         return np.maximum(a + in_a * step, 0.0), b + in_b * step
 
     def events(self, calibrated: bool) -> tuple[Floats, Floats]:
@@ -231,59 +241,7 @@ def _losses(own: Floats) -> Floats:
     return -np.log(np.maximum(own, PROBABILITY_FLOOR))
 
 
-def platt_targets(labels: Floats, weights: Floats) -> Floats:
-    """(N₁ + 1)/(N₁ + 2) for label 1 and 1/(N₀ + 2) for label 0, (n, 1)."""
-    positive = float((weights / weights.mean()) @ labels)
-    high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (len(labels) - positive + 2.0)
-    return np.where(labels == 1.0, high, low)[:, None]
-
-
-def fit_curves(scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """(a, b), a ≥ 0, of a logistic curve for each column of scores: Fisher scoring on all at once.
-
-    Targets are Platt's, (N₁ + 1)/(N₁ + 2) and 1/(N₀ + 2), which keep the slope finite where the
-    classes do not overlap.
-    """
-    center, spread = scores.mean(axis=0), scores.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    s = (scores - center) / spread
-    omega = (weights / weights.mean())[:, None]
-    targets = platt_targets(labels, weights)
-    share = float(np.mean(omega * targets))
-    a, b = np.zeros(s.shape[1]), np.full(s.shape[1], np.log(share / (1.0 - share)))
-
-    def loss(a: Floats, b: Floats) -> Floats:
-        u = a * s + b
-        softplus = np.log1p(np.exp(-np.abs(u))) + np.maximum(u, 0.0)
-        return np.sum(omega * (softplus - targets * u), axis=0)
-
-    value = loss(a, b)
-    for _ in range(50):
-        p = expit(a * s + b)
-        pull, curvature = omega * (p - targets), omega * p * (1.0 - p)
-        ga, gb = np.sum(pull * s, axis=0), np.sum(pull, axis=0)
-        bent = curvature * s
-        haa, hab, hbb = np.sum(bent * s, axis=0), np.sum(bent, axis=0), np.sum(curvature, axis=0)
-        held = (a <= 0.0) & (ga >= 0.0)
-        determinant = np.maximum(haa * hbb - hab**2, np.finfo(float).tiny)
-        da = np.where(held, 0.0, (hab * gb - hbb * ga) / determinant)
-        db = -(gb + hab * da) / np.maximum(hbb, np.finfo(float).tiny)
-        if np.all(-(ga * da + gb * db) < 1e-8):
-            break
-        size = np.ones_like(a)
-        for _ in range(20):
-            trial_a, trial_b = np.maximum(a + size * da, 0.0), b + size * db
-            found = loss(trial_a, trial_b)
-            worse = ~(found <= value + 1e-12 * np.abs(value))
-            if not worse.any():
-                break
-            size = np.where(worse, 0.5 * size, size)
-        a, b = np.where(worse, a, trial_a), np.where(worse, b, trial_b)
-        value = np.where(worse, value, found)
-    return a / spread, b - a * center / spread
-
-
-def with_doubt(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Floats:
+def cautious_losses(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Floats:
     """Losses that count for more than they are where sampled leverages leave them open.
 
     The weaker the penalty the more they leave open, and the luckiest of many wide guesses would
@@ -295,7 +253,7 @@ def with_doubt(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Fl
 
 def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
     """The penalty of the smallest loss; of equal ones the first, which is the strongest."""
-    return int(np.argmin(with_doubt(losses, errors, is_sparse=is_sparse)))
+    return int(np.argmin(cautious_losses(losses, errors, is_sparse=is_sparse)))
 
 
 def confidence_word(slope: float, error: float) -> str:
