@@ -242,16 +242,20 @@ def fit_lines(
     *,
     rising: bool = True,
     tolerance: float = 1e-8,
+    around: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """(a, b) of the likeliest σ(a·s + b) for each column of scores: Fisher scoring on all at once.
 
     With `rising`, a ≥ 0. The steps end where the next would gain less than `tolerance` for all.
+    Weights are one for each row, or (n, m); steps are taken in scores less their mean over their
+    spread, which `around` names where rows stand for many.
     """
-    center, spread = scores.mean(axis=0), scores.std(axis=0)
+    center, spread = around or (scores.mean(axis=0), scores.std(axis=0))
     spread = np.where(spread > 0, spread, 1.0)
-    s, w, t = (scores - center) / spread, weight[:, None], target[:, None]
+    s, w, t = (scores - center) / spread, weight.reshape(len(weight), -1), target[:, None]
     least = 0.0 if rising else -np.inf
-    a, b = np.zeros(s.shape[1]), np.full(s.shape[1], logit(np.average(target, weights=weight)))
+    a = np.zeros(s.shape[1])
+    b = a + logit(np.sum(w * t, axis=0) / np.sum(w, axis=0))
 
     def loss(a: Floats, b: Floats) -> Floats:
         u = a * s + b

@@ -20,9 +20,10 @@ from angcal.penalty_path.choice import (
     penalty_shares,
 )
 from angcal.penalty_path.classes import ClassCurves
-from angcal.penalty_path.cosines import cosines_under
+from angcal.penalty_path.cosines import cosines_of, cosines_under
 from angcal.penalty_path.design import Design, make_design
-from angcal.penalty_path.leverages import moved_to, observe_path
+from angcal.penalty_path.far import Judged, joined, judge_path, judged
+from angcal.penalty_path.leverages import moved_to, naming_cs, observe_path
 from angcal.penalty_path.spectrum import EXPONENTS, exponent_shares, spectrum_of, why_without
 
 __all__ = [
@@ -30,16 +31,22 @@ __all__ = [
     "SCORINGS",
     "ClassCurves",
     "Design",
+    "Judged",
     "LeftOutAverage",
     "LooCurves",
     "PenaltyAverage",
     "PenaltyPath",
     "cautious_losses",
     "choose",
+    "cosines_of",
     "cosines_under",
     "exponent_shares",
+    "joined",
+    "judge_path",
+    "judged",
     "make_design",
     "moved_to",
+    "naming_cs",
     "observe_path",
     "penalty_shares",
     "spectrum_of",
