@@ -24,6 +24,22 @@ def test_no_case_fails(case):
     assert not outcome.failed, outcome
 
 
+# Found by the long run, shrunk, and mended since.
+FOUND = (
+    Case(n=200, d=150, design="huge"),
+    Case(n=60, d=80, n_classes=4, design="huge", container="fortran"),
+    Case(n=12, d=20, design="constant rows", base="weak", weights="large", seed=2),
+    Case(n=40, d=1, model="path", weights="one huge", rare=True, signal=0.0, seed=7388),
+    Case(n=12, d=40, model="penalties", pool="shifted", signal=0.0, seed=475181360),
+)
+
+
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: f"{case.design}-{case.weights}")
+def test_what_was_found_stays_mended(case):
+    outcome = judge(case)
+    assert not outcome.failed, outcome
+
+
 @pytest.mark.parametrize("name", CHOICES)
 def test_every_choice_can_be_drawn(name):
     for choice in CHOICES[name]:
