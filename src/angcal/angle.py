@@ -101,11 +101,6 @@ class Angle:
         return float(np.hypot(self.sampling_error, self.systematic_error))
 
     @property
-    def typical_error(self) -> float:
-        """As the standard error, by the influence of single rows: for weights and averages."""
-        return float(np.hypot(self.row_error or self.sampling_error, self.systematic_error))
-
-    @property
     def degrees(self) -> float:
         """θ in degrees."""
         return float(np.degrees(np.arccos(self.cosine)))
