@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import warnings
+from functools import partial
+
 import hypothesis
 import numpy as np
 import pytest
 
 from studies.hostile.cases import CHOICES, Case, cases, draw
+from studies.hostile.files import MEMORY, in_child
 from studies.hostile.judge import Outcome, _refusal, judge
 
 
@@ -64,3 +71,49 @@ def test_what_is_no_clear_error():
     assert not _refusal(ValueError("pool has 3 columns, but X has 5.")).failed
     assert Outcome("harm").failed
     assert not Outcome("warned").failed
+
+
+def _read(path):
+    return {"valid": len(path.read_bytes())}
+
+
+def _write(path):
+    path.with_suffix(".new").write_text("written")
+    return {}
+
+
+def _run(path):
+    os.system("true")
+    return {}
+
+
+def _crash(path):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _swell(path):
+    return {"valid": len(bytes(2 * MEMORY))}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits on memory")
+@pytest.mark.parametrize(
+    ("work", "own", "outcome"),
+    [
+        (_read, True, "valid"),
+        (_read, False, "reached"),
+        (_write, True, "reached"),
+        (_run, True, "reached"),
+        (_crash, True, "death"),
+        (_swell, True, "error"),
+    ],
+)
+def test_what_a_forged_file_does_is_seen(work, own, outcome, tmp_path):
+    """Each is tried in a child process; ``own`` is the file that it was given to open."""
+    path, other = tmp_path / "m.skops", tmp_path / "other"
+    path.write_bytes(b"a file")
+    other.write_bytes(b"another")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forks beside threads
+        found = in_child(partial(work, path if own else other), watch=path)
+    assert outcome in found, found
+    assert not path.with_suffix(".new").exists() or path.with_suffix(".new").stat().st_size == 0

@@ -310,9 +310,9 @@ class _Evidence:
         if not isinstance(observable, Angle):
             return self._from_labels_alone(observable)
         if options.angle == "observable":
-            exact = replace(observable, sampling_error=0.0, systematic_error=0.0, row_error=0.0)
+            exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
             return observable, self._posterior(exact)
-        if min(observable.interval) <= 0.0 <= max(observable.interval):
+        if not observable.has_sign:
             # Neither curves that rise nor those that fall can be left out by it; labels tell more.
             posterior = self._posterior(None)
             _warn_without_signal(posterior)

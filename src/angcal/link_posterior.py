@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.angle import PROBABILITY_FLOOR, Angle, quantile
+from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.curve import CurvePart, noise_share
 from angcal.leverages.groups import Groups
 from angcal.links import Link
@@ -94,8 +94,8 @@ class Belief:
             return [(known.cosine, 1.0)]
         # Each side as its interval says: an angle that may be far smaller gives curves that may be
         # far flatter. It is never taken to be known better than ``LEAST_ERROR``, unless exactly.
-        errors = np.abs(np.subtract(known.interval, known.cosine)) / quantile(known.confidence)
-        below, above = np.maximum(errors, LEAST_ERROR)
+        sides = known.sides or (known.standard_error, known.standard_error)
+        below, above = (max(side, LEAST_ERROR) for side in sides)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
