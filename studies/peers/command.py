@@ -51,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         add_datasets_argument(parser)
         parser.add_argument(
             "--side",
-            choices=("angcal", "peers", "seldom"),
-            help="run the trials of angcal's methods only, those of the others, or those of the "
-            "methods that are run on the first splits of small tasks",
+            choices=("angcal", "peers", "seldom", "averages", "rivals"),
+            help="run the trials of angcal's methods only, those of the others, or those of "
+            "methods that are run on the first splits of small tasks: costly peers, angcal's "
+            "averages, and rivals that hold out no labels",
         )
         parser.add_argument("--splits", type=int, help="run the first splits only, now")
     add_run_arguments(parser, name)
