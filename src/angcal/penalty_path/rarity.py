@@ -1,17 +1,21 @@
-r"""½ Σ_j r_j^q w_j²: a ridge penalty that is stronger on columns that are rarely active.
+r"""½ Σ_j w_j²/g_j: a ridge penalty that is stronger on columns that are rarely active.
 
 .. math::
-    r_j = \max(\kappa_j, 6)/6, \qquad \kappa_j = E(x_j - \mu_j)^4 / \{E(x_j - \mu_j)^2\}^2
+    g_j = \min\{1, r_j^{-q} \max(1, V/v_j)\}, \quad r_j = \max(\kappa_j, 6)/6, \quad
+    \kappa_j = E(x_j - \mu_j)^4 / v_j^2
+
+with v_j the variance of column j and V the median of them.
 
 A column that is active in few rows, as pixels at the border, one-hot codes of rare values and
 heavy tails are, has a large kurtosis κ: about one over the share of active rows. Scaling columns to
 the same deviation blows up what those few rows hold, ridge then trusts it as much as all else, and
 fits follow single rows. With q = ½ a column of kurtosis κ has the prior deviation of its weight
-lowered by (κ/6)^¼. Columns of kurtosis up to 6 are as they are, which Gaussian, uniform and
-balanced binary ones are in samples of any size.
+lowered by (κ/6)^¼. A column that varies less than others, as rare ones do where nothing has been
+scaled, counts for less already, and is lowered by what that leaves. Columns of kurtosis up to 6 are
+as they are, which Gaussian, uniform and balanced binary ones are in samples of any size.
 
-In the columns x_j·r_j^{-q/2} the penalty is ridge, so that fits under it are ridge fits of these.
-Their common factor keeps the total variance, so that C keeps its meaning. docs/research.md has what
+In the columns x_j·g_j^½ the penalty is ridge, so that fits under it are ridge fits of these. Their
+common factor keeps the total variance, so that C keeps its meaning. docs/research.md has what
 exponents and bound were chosen by.
 """
 
@@ -34,21 +38,25 @@ STEPS = (1.0, 2.0)
 
 
 def column_factors(kurtosis: Floats, variances: Floats, exponent: float) -> Floats | None:
-    """r_j^{-q/2} times a common factor that keeps Σ_j v_j; None where no column is rare.
+    """g_j^½ times a common factor that keeps Σ_j v_j; None where no column is rare.
 
     Examples
     --------
-    >>> column_factors(np.array([3.0, 96.0]), np.array([1.0, 0.0]), 1.0)
-    array([1.  , 0.25])
-    >>> column_factors(np.array([3.0, 1.8]), np.ones(2), 1.0) is None
+    >>> column_factors(np.array([3.0, 3.0, 96.0]), np.array([1.0, 0.0, 1e-4]), 1.0) is None
     True
+    >>> factors = column_factors(np.array([3.0, 96.0]), np.ones(2), 1.0)
+    >>> factors[1] / factors[0]
+    np.float64(0.25)
     """
-    excess = np.maximum(kurtosis, ORDINARY) / ORDINARY
-    total = float(variances.sum())
-    if exponent == 0.0 or not total > 0.0 or np.all(excess == 1.0):
+    moving = variances > 0.0
+    if exponent == 0.0 or not moving.any():
         return None
-    gains = excess**-exponent
-    return np.sqrt(gains * (total / float(gains @ variances)))
+    excess = np.maximum(kurtosis, ORDINARY) / ORDINARY
+    small = np.median(variances[moving]) / np.where(moving, variances, 1.0)
+    gains = np.minimum(1.0, excess**-exponent * np.maximum(1.0, small))
+    if np.all(gains == 1.0):
+        return None
+    return np.sqrt(gains * (float(variances.sum()) / float(gains @ variances)))
 
 
 def factors_of(X: Any, weights: Floats, exponent: float) -> Floats | None:
