@@ -196,12 +196,14 @@ RIVALS = (
     _rival(EVIDENCE, rivals.evidence, 20),
     _rival(BBAI, rivals.by_bbai, 0, "bbai"),
     _rival("shrunken LDA", rivals.shrunken_lda, 1),
+)
+"""What they fit; of bbai and TabPFN, whose fits are of another kind, none are counted."""
+SLOW_RIVALS = (
     # Seven C by five folds, the scaling of each by five more; three ℓ₁ ratios.
     _rival("linear SVM, Platt scaling, tuned", rivals.linear_svm, 7 * 5 * 6 + 6),
     _rival("elastic net, LogisticRegressionCV", rivals.elastic_net, 7 * 3 * 5 + 1),
     _rival("TabPFN 1, 100 components", rivals.by_tabpfn, 0, "tabpfn"),
 )
-"""What they fit; of bbai and TabPFN, whose fits are of another kind, none are counted."""
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -210,6 +212,7 @@ METHODS: dict[str, Method] = {
         *(_cross_venn_abers_method(base) for base in ("C=1", "tuned")),
         *(method for base in ("C=1", "tuned") for method in _holdout_methods(base)),
         *RIVALS,
+        *SLOW_RIVALS,
     )
 }
 """Everything that is compared, by name."""
