@@ -32,6 +32,9 @@ from angcal.observables import Observables
 from angcal.penalty_path.curve_fits import CurveFit, curve_fit
 
 SCORINGS = ("log_loss", "brier_score")
+APART = 30.0
+"""Factor between penalties that are averaged: on development tasks a factor of five gives the same
+log-loss with three times as many models."""
 CLEAR = 2.0
 """Differences below so many standard errors are not told from chance."""
 
@@ -338,6 +341,26 @@ class LeftOutAverage:
         """(n, K) probabilities of the chosen linear model itself."""
         found: Floats = self.chosen.plain()
         return found
+
+
+def apart(Cs: Floats, index: int) -> np.ndarray:
+    """Places of penalties that are worth averaging: the chosen one, and others a factor apart.
+
+    Neighbors on a fine grid make the same predictions. Every third of 20 averages as well as all.
+
+    Examples
+    --------
+    >>> apart(np.geomspace(1e-4, 1e4, 9), 4)
+    array([0, 2, 4, 6, 8])
+    """
+    kept = [index]
+    for step in (-1, 1):
+        last = index
+        for k in range(index + step, len(Cs) if step > 0 else -1, step):
+            if abs(np.log(Cs[k] / Cs[last])) >= np.log(APART):
+                kept.append(k)
+                last = k
+    return np.sort(kept)
 
 
 def penalty_shares(losses: Floats, n_labels: float) -> Floats:
