@@ -10,7 +10,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, Columns, markdown, table_of, with_error, yes_or_no
-from studies.peers.benchmark import SELDOM
+from studies.peers.benchmark import SIDES
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -385,7 +385,7 @@ def _tasks(splits: pd.DataFrame) -> str:
 def _left_out(splits: pd.DataFrame) -> str:
     """Sets without any size, with the reasons, and sizes that were not run."""
     lines = []
-    for name, group in splits[splits["side"] != SELDOM].groupby("dataset", sort=False):
+    for name, group in splits[splits["side"].isin(SIDES)].groupby("dataset", sort=False):
         reasons = group[group["not_run"] != ""].groupby("not_run", sort=False)["ratio"].unique()
         lines += [
             f"{name} at n/d = {', '.join(f'{ratio:g}' for ratio in sorted(ratios))}: {reason}"

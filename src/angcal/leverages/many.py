@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from angcal import plan
 from angcal._typing import Floats
@@ -193,13 +193,14 @@ def _exact_at_knots(rows: Rows, D: Floats, strengths: Floats, with_coupling: boo
     steps = found.values / remaining_curvature(found.values, D[:, knots])
     x = -np.log(strengths)
 
-    def between(values: Floats) -> Floats:
+    def between(values: Floats, curve: type[CubicSpline | PchipInterpolator]) -> Floats:
         logs = np.log(np.maximum(values, np.finfo(float).tiny))
-        return np.exp(CubicSpline(x[knots], logs, axis=1)(x))
+        return np.exp(curve(x[knots], logs, axis=1)(x))
 
-    h = put_back(between(steps), D)
+    h = put_back(between(steps, CubicSpline), D)
     h[:, knots] = found.values
-    coupling = None if found.coupling is None else between(found.coupling)
+    # A coupling may be rounded to zero at a knot, and splines swing wide about a logarithm of it.
+    coupling = None if found.coupling is None else between(found.coupling, PchipInterpolator)
     return Leverages(h, coupling, found.side, np.zeros(m), found.remark)
 
 

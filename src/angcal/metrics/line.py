@@ -149,9 +149,7 @@ def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> 
     slope, intercept, errors = 0.0, float(logit(np.average(target, weights=weight))), (np.inf,) * 2
     center = float(np.average(scores, weights=weight))
     if np.sqrt(np.average((scores - center) ** 2, weights=weight)) > 1e-12 * max(abs(center), 1.0):
-        fitted = fit_lines(
-            scores[:, None], target[:, None], weight[:, None], rising=False, tolerance=1e-20
-        )
+        fitted = fit_lines(scores[:, None], target, weight, rising=False, tolerance=1e-20)
         slope, intercept = (float(each[0]) for each in fitted)
         errors = _errors(scores, expit(slope * scores + intercept), weight)
     large = _at_slope_one(scores, target, weight)
@@ -241,34 +239,33 @@ def fit_lines(
     scores: Floats,
     target: Floats,
     weight: Floats,
-    center: Floats | None = None,
-    spread: Floats | None = None,
     *,
     rising: bool = True,
     tolerance: float = 1e-8,
+    around: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """(a, b) of the likeliest σ(a·s + b) for each column of scores: Fisher scoring on all at once.
 
-    Targets and weights are (n, 1) or (n, m). Steps are taken in units of the spread about the
-    center, by default those of the scores; they end where the next would gain less than `tolerance`
-    for all. With `rising`, a ≥ 0.
+    With `rising`, a ≥ 0. The steps end where the next would gain less than `tolerance` for all.
+    Weights are one for each row, or (n, m); steps are taken in scores less their mean over their
+    spread, which `around` names where rows stand for many.
     """
-    center = scores.mean(axis=0) if center is None else center
-    spread = scores.std(axis=0) if spread is None else spread
+    center, spread = around or (scores.mean(axis=0), scores.std(axis=0))
     spread = np.where(spread > 0, spread, 1.0)
-    s, least = (scores - center) / spread, 0.0 if rising else -np.inf
+    s, w, t = (scores - center) / spread, weight.reshape(len(weight), -1), target[:, None]
+    least = 0.0 if rising else -np.inf
     a = np.zeros(s.shape[1])
-    b = a + logit(np.sum(weight * target, axis=0) / np.sum(weight, axis=0))
+    b = a + logit(np.sum(w * t, axis=0) / np.sum(w, axis=0))
 
     def loss(a: Floats, b: Floats) -> Floats:
         u = a * s + b
         softplus = np.log1p(np.exp(-np.abs(u))) + np.maximum(u, 0.0)
-        return np.sum(weight * (softplus - target * u), axis=0)
+        return np.sum(w * (softplus - t * u), axis=0)
 
     value = loss(a, b)
     for _ in range(50):
         p = expit(a * s + b)
-        pull, curvature = weight * (p - target), weight * p * (1.0 - p)
+        pull, curvature = w * (p - t), w * p * (1.0 - p)
         ga, gb = np.sum(pull * s, axis=0), np.sum(pull, axis=0)
         bent = curvature * s
         haa, hab, hbb = np.sum(bent * s, axis=0), np.sum(bent, axis=0), np.sum(curvature, axis=0)

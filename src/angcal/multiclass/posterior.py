@@ -11,8 +11,8 @@ It is wider above: a strong penalty shrinks scores without bound, overfitting st
 a alone is temperature scaling. Where labels are few, δ and e stay near zero.
 
 Noise that an angle calls for, E_Z softmax(h + LZ), is left out: labels cannot tell it from a
-smaller a, and no probability is the better for it (docs/multiclass.md). Predictions average over a, at
-steps of its posterior standard deviation, δ and e moving along with it.
+smaller a, and no probability is the better for it (docs/multiclass.md). Predictions average over a,
+at steps of its posterior standard deviation, δ and e moving along with it.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def why_without(pool: Pool | None, X: Any) -> str:
     return ""
 
 
-def spectrum_of(pool: Pool, X: Matrix, centered: bool) -> Spectrum:
+def spectrum_of(pool: Pool, X: Matrix, centered: bool, factors: Floats | None = None) -> Spectrum:
     """The spectrum of pool and training rows together.
 
     Parameters
@@ -159,10 +159,12 @@ def spectrum_of(pool: Pool, X: Matrix, centered: bool) -> Spectrum:
         Training rows.
     centered : bool
         Whether about the mean, as where an intercept is free.
+    factors : (d,) array, optional
+        By which columns are multiplied first.
     """
     own = _moments(X)
     both, d = own.merge(pool.columns), X.shape[1]
-    held = _held(own, pool.columns, centered)
+    held = _held(own, pool.columns, centered) * (1.0 if factors is None else factors)
     shift = held * both.mean if centered else np.zeros(d)
 
     def blocks() -> Iterator[Matrix]:
