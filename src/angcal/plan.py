@@ -24,8 +24,6 @@ WIDE_TENSOR = 32_768
 
 LONGEST_EIGENBASIS = 512
 """Up to this side of X an eigenbasis costs less than the iterations that it saves."""
-LONGEST_DOUBLE_BASIS = 128
-"""Up to this side double precision costs next to nothing."""
 MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
 """Rows up to which, and columns per row from which, XXᵀ costs less than the products it saves."""
 RANK_TOLERANCE = 1e-13
@@ -53,7 +51,7 @@ MOST_SINGLE_ENTRIES = 100_000_000
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
-"""Below this side a factorization in double precision takes next to no time."""
+"""Below this side factorizations and eigenbases in double precision take next to no time."""
 BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
 SEPARATE_PRODUCTS = 500_000_000

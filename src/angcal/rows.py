@@ -730,7 +730,7 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
 def column_basis(X: Floats) -> Floats:
     """Q with orthonormal columns, the eigenbasis of XᵀX: X = (XQ)Qᵀ."""
     gram = X.T @ X
-    if len(gram) > plan.LONGEST_DOUBLE_BASIS:
+    if len(gram) >= plan.SMALLEST_SINGLE_SIDE:
         # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
         # 1e-6. Every column is kept, so that nothing of X is lost.
         gram = gram.astype(np.float32)
