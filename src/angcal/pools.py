@@ -225,13 +225,7 @@ class Pool:
 
 
 class RowsPool(Pool):
-    """A pool whose blocks stay where they are: on a device, or on a cluster.
-
-    Parameters
-    ----------
-    rows : Rows
-        Without intercept.
-    """
+    """A pool whose blocks stay on a device or on a cluster: rows without intercept."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(

@@ -157,26 +157,9 @@ def adaptive_expectation(
 ) -> Floats:
     """E function(center, spread, Z) for every score, by bisection of panels of too large an error.
 
-    Parameters
-    ----------
-    function : callable
-        As in `FixedRule.expectation`.
-    center, spread : ndarray
-        One entry per score, spread > 0.
-    breakpoints : sequence of float
-        Arguments center + spread·z at which panels must end.
-    tolerance : float
-        Accepted error estimate per panel; a kink or jump leaves one or two panels near it.
-
-    Returns
-    -------
-    ndarray
-        One expectation per score.
-
-    Warns
-    -----
-    RuntimeWarning
-        If the subdivision stops at its limits with an error estimate above 1e-10.
+    Spreads are positive. Panels end where center + spread·z is a breakpoint. The tolerance is the
+    accepted error estimate per panel; a kink or jump leaves one or two panels near it. It warns
+    where the subdivision stops at its limits with an error estimate above 1e-10.
     """
     total = np.empty_like(center)
     remaining = 0.0

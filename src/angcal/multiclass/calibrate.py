@@ -135,17 +135,8 @@ def calibrate_classes(
 ) -> ClassCalibration:
     """Estimate the map and the angles, and fall back to the prevalence where there is no signal.
 
-    Parameters
-    ----------
-    scores : ClassScores
-    codes : (n,) array of int
-    weights : (n,) array
-        Case weights.
-    link : Softmax or None
-        With its covariance it is known; otherwise it is estimated.
-    confidence : float
-    observable : list of Angle, str or None
-        The angle of each class where a covariance or a pool tells, or why it does not.
+    A link with its covariance is known; otherwise it is estimated. `observable` is the angle of
+    each class where a covariance or a pool tells, or why it does not.
     """
     weights = weights / np.mean(weights)
     if not np.any(scores.coef):

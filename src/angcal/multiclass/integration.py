@@ -97,14 +97,9 @@ def equal_steps(spread: float, refinement: float = 1.0) -> Rule:
 
 
 def rule_for(spreads: Floats, refinement: float = 1.0) -> Rule:
-    """A rule for independent noise of these standard deviations, in units of the link's argument.
+    """A rule for independent noise of these deviations, the largest first, in the link's argument.
 
-    Parameters
-    ----------
-    spreads : (q,) array
-        Largest first.
-    refinement : float, default=1
-        More nodes by this factor, to see what the rule leaves.
+    A refinement above 1 takes more nodes by this factor, to see what the rule leaves.
     """
     q = len(spreads)
     if q == 0:
@@ -217,15 +212,7 @@ class SmoothedLikelihood:
         return -float(self.weights @ np.log(np.maximum(own, LEAST)))
 
     def __call__(self, means: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
-        """(−log likelihood, its gradient in each row's mean, its gradient in the noise map).
-
-        Parameters
-        ----------
-        means : (n, q) array
-            m_i.
-        noise : (q, r) array
-            N.
-        """
+        """(−log likelihood, its gradient in each row's mean m_i, and in the noise map N)."""
         z, w = self.rule.nodes, self.rule.weights
         shifts = z @ (self.contrast @ noise).T
         b = np.exp(shifts - shifts.max(axis=1, keepdims=True))

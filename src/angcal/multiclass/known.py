@@ -115,13 +115,7 @@ def stein_covariance(
     offset: Floats,
     index_covariance: Floats,
 ) -> Floats:
-    """Cov(h, s̃) = J⁺·Cov(Y, s̃), (q, m).
-
-    Parameters
-    ----------
-    index_covariance : (q, q) array
-        Cov(h).
-    """
+    """Cov(h, s̃) = J⁺·Cov(Y, s̃), (q, m), from the index covariance Cov(h)."""
     noise = noise_of(index_covariance)
     rule = rule_for(noise.spreads)
     logits = noise.shifts(rule) @ contrast.T + offset
@@ -248,12 +242,9 @@ def estimate_known(
 ) -> CrossAngles:
     """C by likelihood from Stein's start, where Cov(h) and the offset are known.
 
-    Parameters
-    ----------
-    inflation : float
-        By how much leave-one-out scores that lean on each other raise the variance; 1 for scores of
-        fresh rows. Over simulated designs (n from d to 3d, K = 3 and 5, three strengths of the
-        signal) the mean squared z-score without this factor was 1.0 to 2.4.
+    Leave-one-out scores lean on each other, which raises the variance by `inflation`; it is 1 for
+    scores of fresh rows. Over simulated designs (n from d to 3d, K = 3 and 5, three strengths of
+    the signal) the mean squared z-score without this factor was 1.0 to 2.4.
     """
     likelihood = SmoothedLikelihood(
         codes, weights, contrast, offset, fitting_rule(index_covariance)

@@ -265,17 +265,9 @@ def class_posterior(
     are_logits: bool = True,
     groups: Groups | None = None,
 ) -> ClassPosterior:
-    """The posterior, from as many rows as it takes.
+    """The posterior, from as many rows as it takes: (n, K) scores that own labels have not touched.
 
-    Parameters
-    ----------
-    scores : (n, K) array
-        Of rows that their own labels have not touched.
-    codes, weights : (n,) arrays
-    are_logits : bool, default=True
-        Whether the scores are logits; otherwise a typical scale is expected.
-    groups : Groups, optional
-        Rows that belong together, whose labels count for less.
+    Scores that are no logits are expected on a typical scale. Labels of groups count for less.
     """
     weights = weights / np.mean(weights)
     log_slope = 0.0

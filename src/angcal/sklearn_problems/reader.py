@@ -81,16 +81,10 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
 
 
 def read_fits(estimator: Any, X: Matrix, codes: Floats, sample_weight: Floats) -> list[LinearFit]:
-    """The fits behind a classifier of any number of classes.
+    """The fits behind a classifier of any number of classes, as by :func:`read_fitted`.
 
     One for two classes and for a joint fit of more; one for each class for one-vs-rest heads, whose
     labels are 1.0 for that class.
-
-    Parameters
-    ----------
-    estimator : fitted linear classifier, OneVsRestClassifier or LinearHead
-    X, codes, sample_weight
-        As in :func:`read_fitted`.
     """
     K = len(getattr(estimator, "classes_", (0, 1)))
     if K == 2 and isinstance(estimator, OneVsRestClassifier):
