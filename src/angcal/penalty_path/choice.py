@@ -189,7 +189,9 @@ class LooCurves(PathCurves):
         p = expit(a * s + b)
         D = omega * p * (1.0 - p)
         one, first, second = D.sum(axis=0), (D * s).sum(axis=0), (D * s * s).sum(axis=0)
-        determinant = np.maximum(one * second - first**2, np.finfo(float).tiny)
+        # No less than its own rounding: one row may hold nearly all of the curvature.
+        least = np.maximum(np.finfo(float).eps * one * second, np.finfo(float).tiny)
+        determinant = np.maximum(one * second - first**2, least)
         in_a, in_b = (one * s - first) / determinant, (second - first * s) / determinant
         if self.groups is not None:
             pulls = omega * (p - platt_targets(self.labels, self.weights))
