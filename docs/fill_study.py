@@ -22,7 +22,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "study.md": ("paper",),
     "errata.md": ("paper",),
     "real.md": ("paper",),
-    "several.md": ("angles", "multiclass"),
+    "multiclass.md": ("angles", "multiclass"),
     "real_labels.md": ("real",),
     "research.md": ("curves",),
     "intervals.md": ("intervals",),

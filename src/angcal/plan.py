@@ -9,15 +9,14 @@ from __future__ import annotations
 # -- blocks of rows --------------------------------------------------------------------------
 
 BLOCK_ENTRIES = 2_000_000
-"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on."""
+"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on. Squares of a
+design up to this size are kept for all penalties of a path."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
-"""Entries of a block whose squares are wanted too: in the cache, and on a GPU."""
+"""Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU."""
 GRAM_ENTRIES = 1 << 19
 """Entries of a piece whose squares are summed where rows are far: 2 to 4 MB."""
-KEPT_ENTRIES = 2_000_000
-"""Entries of a design whose squares are kept for all penalties of a path (8 MB)."""
 PRODUCT_ENTRIES = 50_000_000
-"""Entries of X̃V that are held at a time (200 MB in single precision)."""
+"""Entries of X̃V, or of all matrices of a pass, that are held at a time (200 to 400 MB)."""
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 
@@ -25,8 +24,6 @@ WIDE_TENSOR = 32_768
 
 LONGEST_EIGENBASIS = 512
 """Up to this side of X an eigenbasis costs less than the iterations that it saves."""
-LONGEST_DOUBLE_BASIS = 128
-"""Up to this side double precision costs next to nothing."""
 MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
 """Rows up to which, and columns per row from which, XXᵀ costs less than the products it saves."""
 RANK_TOLERANCE = 1e-13
@@ -54,7 +51,7 @@ MOST_SINGLE_ENTRIES = 100_000_000
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
-"""Below this side a factorization in double precision takes next to no time."""
+"""Below this side factorizations and eigenbases in double precision take next to no time."""
 BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
 SEPARATE_PRODUCTS = 500_000_000
@@ -93,8 +90,6 @@ first steps are too short, as curvatures fall while scores grow."""
 LARGEST_SINGLE_INFLATION = 100.0
 """Diagonal of an inverse, of a matrix with unit diagonal, up to which one that was summed in single
 precision is good to a few times 1e-5."""
-MATRIX_ENTRIES = 50_000_000
-"""Entries of all matrices that one pass brings back (400 MB)."""
 MAPPED_BYTES = 1 << 28
 """Size from which a memory map is read in blocks; a smaller one is an array like any other."""
 

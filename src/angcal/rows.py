@@ -40,6 +40,7 @@ from angcal.arrays import (
     on_host,
     placed_like,
     product,
+    slices,
     transposed_product,
 )
 
@@ -240,14 +241,14 @@ class Rows(ABC):
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         """x_ij² in blocks that stay in the cache."""
         for rows, X in self.blocks():
-            for part in _slices(X.shape[0], plan.CACHE_ENTRIES // max(self.shape[1], 1)):
+            for part in slices(X.shape[0], plan.CACHE_ENTRIES, self.shape[1]):
                 block = X[part]
                 yield slice(rows.start + part.start, rows.start + part.stop), block * block
 
     def dense_blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
         """Dense blocks of bounded size as NumPy arrays."""
         for rows, X in self.blocks():
-            for part in _slices(X.shape[0], plan.BLOCK_ENTRIES // max(self.shape[1], 1)):
+            for part in slices(X.shape[0], plan.BLOCK_ENTRIES, self.shape[1]):
                 block = X[part]
                 block = block.toarray() if sparse.issparse(block) else block
                 yield (
@@ -305,11 +306,6 @@ def _back(X: Any, U: Any) -> Any:
     return transposed_product(X, U) if U.dtype == np.float64 else X.T @ U
 
 
-def _slices(n: int, step: int) -> Iterator[slice]:
-    step = max(1, step)
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
-
-
 class DenseRows(Rows):
     """Rows of a NumPy array."""
 
@@ -332,7 +328,7 @@ class DenseRows(Rows):
         if n * entries_per_row <= plan.PRODUCT_ENTRIES:
             yield slice(0, n), self.X
             return
-        for rows in _slices(n, plan.PRODUCT_ENTRIES // entries_per_row):
+        for rows in slices(n, plan.PRODUCT_ENTRIES, entries_per_row):
             yield rows, self.X[rows]
 
     def take(self, index: np.ndarray) -> Floats:
@@ -350,7 +346,7 @@ class DenseRows(Rows):
         return self._single
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
-        if self.X.size > plan.KEPT_ENTRIES:
+        if self.X.size > plan.BLOCK_ENTRIES:
             yield from super()._squares()
             return
         # Several penalties ask for the squares of the same few rows.
@@ -449,7 +445,7 @@ class TensorRows(Rows):
         return (U.T @ X).T if narrow and U.ndim == 2 else X.T @ U
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
-        for rows in _slices(self.shape[0], plan.DEVICE_ENTRIES // max(self.shape[1], 1)):
+        for rows in slices(self.shape[0], plan.DEVICE_ENTRIES, self.shape[1]):
             block = self.X[rows, :]
             yield rows, block * block
 
@@ -548,7 +544,7 @@ def dense_parts(
     tensor = is_tensor(X)
     entries = plan.DEVICE_ENTRIES if tensor else entries
     buffer: Any = None
-    for part in _slices(X.shape[0], entries // max(X.shape[1], 1)):
+    for part in slices(X.shape[0], entries, X.shape[1]):
         piece = X[part]
         piece = piece.toarray() if sparse.issparse(piece) else piece
         if tensor:
@@ -662,7 +658,7 @@ class RotatedRows(DenseRows):
 
 def _mapped(X: np.memmap) -> Iterator[np.ndarray]:
     """Blocks of a memory map, whose pages are given back after each."""
-    for part in _slices(len(X), plan.BLOCK_ENTRIES // max(X.shape[1], 1)):
+    for part in slices(len(X), plan.BLOCK_ENTRIES, X.shape[1]):
         yield X[part]
         # Pages of a private copy (mode "c") hold changes that are nowhere else.
         if X.mode in ("r", "r+", "w+") and hasattr(mmap, "MADV_DONTNEED"):
@@ -734,7 +730,7 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
 def column_basis(X: Floats) -> Floats:
     """Q with orthonormal columns, the eigenbasis of XᵀX: X = (XQ)Qᵀ."""
     gram = X.T @ X
-    if len(gram) > plan.LONGEST_DOUBLE_BASIS:
+    if len(gram) >= plan.SMALLEST_SINGLE_SIDE:
         # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
         # 1e-6. Every column is kept, so that nothing of X is lost.
         gram = gram.astype(np.float32)

@@ -77,14 +77,7 @@ class Gathering:
 
 
 def gather(standard_scores: Floats, labels: Floats) -> Gathering:
-    """Find each row's nodes; few rows stay as they are.
-
-    Parameters
-    ----------
-    standard_scores : (n,) array
-        Scores in units of their standard deviation.
-    labels : (n,) array of 0.0 and 1.0
-    """
+    """Find each row's nodes, from scores in units of their deviation; few rows stay as they are."""
     n = len(standard_scores)
     spacing = COARSE_SPACING if n <= 4_096 else FINE_SPACING
     is_near = np.abs(standard_scores) <= REACH

@@ -12,12 +12,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import on_host
+from angcal.arrays import on_host, slices
 from angcal.calibrate import Options
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.training import Training
 from angcal.leverages.groups import Groups
-from angcal.leverages.many import slices_of
 from angcal.links import Link
 from angcal.losses import Multinomial
 from angcal.multiclass import class_scores
@@ -295,7 +294,7 @@ def far_path(
             curves = judge_path(design, strengths, solution, training.weights)
     else:
         parts = []
-        for part in slices_of(m, plan.penalties_at_once(*rows.shape, training.n_classes)):
+        for part in slices(m, plan.penalties_at_once(*rows.shape, training.n_classes)):
             own = with_scores(rows, solution.part(part))
             observed = observe_path(design, strengths[part], own, method, groups=groups, of=m)
             found = path_curves(design, own, observed, training.weights)

@@ -28,6 +28,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import slices
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     TOO_LARGE,
@@ -63,9 +64,8 @@ def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floa
         return np.asarray(product.toarray(), dtype=dtype)
     n, d = X.shape
     root = np.sqrt(column_scale).astype(dtype)
-    step = max(1, plan.BLOCK_ENTRIES // max(n, 1))
-    parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
-    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n, dtype)
+    parts = ((X[:, part] * root[part]).T for part in slices(d, plan.BLOCK_ENTRIES, n))
+    return sum_of_squares(parts, n, dtype)
 
 
 @dataclass(frozen=True, eq=False)

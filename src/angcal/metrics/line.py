@@ -128,8 +128,7 @@ def calibration_line(
         raise ValueError(f"confidence={confidence!r} must lie between 0 and 1.")
     scores = logit(np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR))
     weight = weight * (weight.sum() / np.sum(weight**2))
-    kept = weight > 0.0
-    target = platt_targets(y, weight) if separates(scores[kept], y[kept]) else y
+    target = _attainable(y, scores, weight)
     line = _line(scores, target, weight, confidence)
     if groups is None:
         return line
@@ -229,6 +228,12 @@ def separates(scores: Floats, y: Floats) -> bool:
 def platt_targets(y: Floats, weight: Floats) -> Floats:
     """(N₁ + 1)/(N₁ + 2) for label 1 and 1/(N₀ + 2) for label 0, which keep a slope finite."""
     return smoothed_targets(y.astype(np.intp), weight, 2)[:, 1]
+
+
+def _attainable(y: Floats, scores: Floats, weight: Floats) -> Floats:
+    """The labels, or Platt's targets where a line fits them without end."""
+    kept = weight > 0.0
+    return platt_targets(y, weight) if separates(scores[kept], y[kept]) else y
 
 
 def _loss(scores: Floats, target: Floats, weight: Floats) -> float:

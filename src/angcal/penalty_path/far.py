@@ -20,6 +20,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.far import (
     PROBES,
@@ -31,7 +32,6 @@ from angcal.leverages.far import (
     precision,
     probes_solved,
 )
-from angcal.leverages.many import slices_of
 from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss
 from angcal.observables import Observables, count_shift
@@ -138,11 +138,10 @@ def judge_path(
     V = solution.coef
     if design.rows.intercept:
         V = np.vstack([V, solution.intercepts])
-    size = max(1, plan.MATRIX_ENTRIES // design.rows.width**2)
     return joined(
         [
             _Judge(design, V[:, part], design.scaled(strengths[part]), case_weights).judged()
-            for part in slices_of(len(strengths), size)
+            for part in slices(len(strengths), plan.PRODUCT_ENTRIES, design.rows.width**2)
         ]
     )
 

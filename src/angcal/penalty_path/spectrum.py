@@ -149,18 +149,9 @@ def why_without(pool: Pool | None, X: Any) -> str:
 
 
 def spectrum_of(pool: Pool, X: Matrix, centered: bool, factors: Floats | None = None) -> Spectrum:
-    """The spectrum of pool and training rows together.
+    """The spectrum of pool and training rows together, columns multiplied by `factors` first.
 
-    Parameters
-    ----------
-    pool : Pool
-        Unlabeled rows, for several passes.
-    X : (n, d) array or sparse matrix
-        Training rows.
-    centered : bool
-        Whether about the mean, as where an intercept is free.
-    factors : (d,) array, optional
-        By which columns are multiplied first.
+    It is about the mean where an intercept is free, `centered`.
     """
     own = _moments(X)
     both, d = own.merge(pool.columns), X.shape[1]
