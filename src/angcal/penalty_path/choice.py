@@ -206,7 +206,9 @@ class LooCurves(PathCurves):
         omega = (self.weights / fit.mean_weight)[:, None]
         p = expit(a * s + b)
         D = omega * p * (1.0 - p)
-        determinant = np.maximum(one * second - first**2, np.finfo(float).tiny)
+        # No less than its own rounding: one row may hold nearly all of the curvature.
+        least = np.maximum(np.finfo(float).eps * one * second, np.finfo(float).tiny)
+        determinant = np.maximum(one * second - first**2, least)
         in_a, in_b = (one * s - first) / determinant, (second - first * s) / determinant
         if self.groups is not None:
             pulls = omega * (p - fit.targets_of(self.labels))
