@@ -506,7 +506,7 @@ class FarRows(Rows):
 
     @property
     def marks(self) -> Floats:
-        """Rows along three random directions, (n, 3), by which copies of rows are told."""
+        """Rows along three random directions, (n, 3), by which copies of rows are found."""
         if self._marks is None:
             self._marks = self.forward(self.directions)
         return self._marks
@@ -536,7 +536,7 @@ class FarRows(Rows):
 def dense_parts(
     X: Any, entries: int = plan.BLOCK_ENTRIES, dtype: Any = np.float64, reuse: bool = False
 ) -> Iterator[tuple[slice, Floats]]:
-    """Rows of a block in dense pieces of bounded size, where they are, as doubles or as told.
+    """Rows of a block in dense pieces of bounded size, where they are, as doubles or as asked.
 
     With ``reuse`` a piece that had to be converted is overwritten by the next one. Workers of a
     cluster give memory back at once, and taking it anew would cost as much as the work on it.

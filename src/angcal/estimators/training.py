@@ -95,7 +95,7 @@ class Training:
         )
 
     def groups_of(self, X: Matrix) -> Groups | None:
-        """Rows that belong together; copies are told by rows as the linear model sees them."""
+        """Rows that belong together; copies are rows alike as the linear model sees them."""
         if self.groups is None:
             return None
         found = groups_of(copies(X) if isinstance(self.groups, str) else self.groups)

@@ -63,7 +63,7 @@ def at_threshold(point: OperatingPoint, name: str) -> str:
 def between(estimate: Estimate) -> str:
     """A figure with its interval, in two decimals."""
     if estimate.value != estimate.value:
-        return "cannot be told"
+        return "not determined"
     return f"{estimate.value:.2f}, 95% interval {estimate.low:.2f} to {estimate.high:.2f}"
 
 
