@@ -128,7 +128,7 @@ class LeftOut:
 class Calibration:
     """Angle, link, the curve they make, and what it is worth on rows that it has not seen.
 
-    ``inflation`` is by how much leave-one-out scores that lean on each other inflate the variance
+    ``inflation`` is by how much leave-one-out scores that depend on each other inflate the variance
     of the curve's slope.
     """
 
@@ -358,7 +358,7 @@ class _Evidence:
     def _interval_by_labels(self, posterior: LinkPosterior) -> tuple[float, float]:
         """That of the posterior, wider where rows are uneven; without a sign where none is clear.
 
-        Leave-one-out scores lean on each other, which up to doubles the variance of their trend.
+        Leave-one-out scores depend on each other, which up to doubles the variance of their trend.
         """
         low, high = posterior.interval(self.options.confidence)
         z = quantile(self.options.confidence)

@@ -19,8 +19,8 @@ How the integral is taken:
 - For each c and κ the offset is nearly normal about its optimum, with variance V. Averaging over it
   is exact: it adds V to τ².
 - For each c, log κ takes steps of one posterior standard deviation.
-- The labels count for half. Their leave-one-out scores lean on each other, the penalty was perhaps
-  chosen by the same labels, and rows are not Gaussian.
+- The labels count for half. Their leave-one-out scores depend on each other, the penalty was chosen
+  perhaps by the same labels, and rows are not Gaussian.
 
 Where labels are many, one (a, β) is left and F̄ is its curve. Where they are few, or tell the
 classes apart without error, F̄ is less sure than the best curve, as it should be: docs/research.md

@@ -28,7 +28,7 @@ from studies.peers.real_tables import (
 )
 
 OWN = (TUNED, DEFAULT)
-# Few enough lines in each to be told apart without colour; angcal's two are in all of them.
+# Few enough lines in each to differ without colour; angcal's two are in all of them.
 PANELS: dict[str, tuple[str, ...]] = {
     "one fit or five folds, C = 1": (
         "logistic",

@@ -242,7 +242,7 @@ def estimate_known(
 ) -> CrossAngles:
     """C by likelihood from Stein's start, where Cov(h) and the offset are known.
 
-    Leave-one-out scores lean on each other, which raises the variance by `inflation`; it is 1 for
+    Leave-one-out scores depend on each other, which raises the variance by `inflation`; it is 1 for
     scores of fresh rows. Over simulated designs (n from d to 3d, K = 3 and 5, three strengths of
     the signal) the mean squared z-score without this factor was 1.0 to 2.4.
     """

@@ -8,7 +8,7 @@ from angcal.report.verdict import percent, shortened, signed
 
 
 def in_plain_words(found: Findings) -> list[str]:
-    """How well the classes are told apart, how far probabilities hold, what a threshold gives."""
+    """How well the classes are separated, how far probabilities hold, what a threshold gives."""
     if found.fit is None:
         return []
     performance = found.fit.performance
