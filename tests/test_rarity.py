@@ -106,6 +106,7 @@ def test_ordinary_columns_are_fitted_as_before():
     assert_array_equal(default.predict_proba(X), plain.predict_proba(X))
 
 
+@pytest.mark.filterwarnings("ignore:The chosen C:angcal.PenaltyWarning")
 @pytest.mark.parametrize("average", [None, "penalties"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_kind_of_rows_changes_nothing(average, classes):
@@ -113,7 +114,7 @@ def test_the_kind_of_rows_changes_nothing(average, classes):
     X, y = rare_rows(90, 24)
     y = y + (classes - 2) * (X[:, 0] > 0.0)
     dense, sparse_, tensor = (
-        AngularLogisticRegressionCV(4, tol=1e-6, average=average).fit(rows, y)
+        AngularLogisticRegressionCV([1e-4, 0.01, 1.0, 100.0], tol=1e-6, average=average).fit(rows, y)
         for rows in (X, sparse.csr_array(X), torch.asarray(X))
     )
     P = dense.predict_proba(X)
