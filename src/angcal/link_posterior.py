@@ -49,6 +49,8 @@ HERMITE = tuple(
     for node, weight in zip(*np.polynomial.hermite_e.hermegauss(5), strict=True)
 )
 """Nodes and weights of E f(Z), for a cosine that is known up to a normal error."""
+LEAST_ERROR = 5e-3
+"""Of a cosine that was estimated."""
 HOPELESS = 12.0
 """In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
@@ -90,12 +92,14 @@ class Belief:
             return [(cosine, 1.0 / len(self.cosines)) for cosine in self.cosines]
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
-        # It is never taken to be known better than this, unless exactly.
-        error = max(known.typical_error, 5e-3)
+        # Each side as its interval says: an angle that may be far smaller gives curves that may be
+        # far flatter. It is never taken to be known better than ``LEAST_ERROR``, unless exactly.
+        sides = known.sides or (known.standard_error, known.standard_error)
+        below, above = (max(side, LEAST_ERROR) for side in sides)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
-            (float(np.clip(known.cosine + step * error, low, high)), share)
+            (float(np.clip(known.cosine + step * (below if step < 0 else above), low, high)), share)
             for step, share in HERMITE
         ]
 

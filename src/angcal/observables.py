@@ -371,8 +371,13 @@ def count_shifts(
     totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
     codes, weights = codes[rows], weights[rows]
     shifts = np.zeros((len(codes), n_classes))
-    shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
+    shifts[np.arange(len(codes)), codes] = count_shift(weights, totals[codes], total)
     return shifts
+
+
+def count_shift(weights: Floats, in_class: Floats, total: float) -> Floats:
+    """(ω_i/W_y)·W/(W − ω_i)."""
+    return weights / in_class * total / (total - weights)
 
 
 def group_count_shifts(

@@ -126,6 +126,14 @@ def takes_matrices(d: int, streamed: bool) -> bool:
     return d <= (LARGEST_STREAMED_GRAM if streamed else LARGEST_FAR_GRAM)
 
 
+def penalties_at_once(n: int, d: int, n_classes: int) -> int:
+    """Penalties on far rows that have vectors at a time, where they need them.
+
+    Some 16 for each score: at most an eighth of X together, or 32 MB.
+    """
+    return max(1, max(n * d // 8, 4_000_000) // (16 * n * (n_classes if n_classes > 2 else 1)))
+
+
 def last_step(n: int, width: int) -> float:
     """Share of the scores' spread up to which the matrix before a step serves for leverages.
 

@@ -39,16 +39,12 @@ from angcal.estimators.training import (
 )
 from angcal.intervals import Law, interval_law
 from angcal.notices import AngleWarning, PenaltyWarning, warn
-from angcal.observables import Observables
 from angcal.penalty_path import (
     SCORINGS,
-    ClassCurves,
     Design,
     LeftOutAverage,
-    LooCurves,
     PenaltyAverage,
     PenaltyPath,
-    cosines_under,
 )
 from angcal.problem import LinearFit
 from angcal.rows import as_rows
@@ -291,7 +287,7 @@ class AngularLogisticRegressionCV(AngularBase):
         warn_about_repeats(X, training.codes, [self.observables_])
         # (C), (D) Angle, link and curve of the chosen one.
         self._keep(self._calibrated([fit], [self.observables_], training, options))
-        self.path_ = self._report(path.curves, path.observed, path.errors, path.index)
+        self.path_ = self._report(path)
         self.coefs_paths_ = path.restored[0]
         over_penalties = self.average == "penalties"
         self.shares_ = path.penalty_shares if over_penalties else path.chosen_alone
@@ -413,32 +409,24 @@ class AngularLogisticRegressionCV(AngularBase):
             )
         return values
 
-    def _report(
-        self,
-        curves: LooCurves | ClassCurves,
-        observables: list[Observables],
-        errors: Floats,
-        index: int,
-    ) -> PenaltyPath:
-        cosine = np.full(len(self.Cs_), np.nan)
+    def _report(self, path: PathFit) -> PenaltyPath:
+        curves, cosine = path.curves, np.full(len(self.Cs_), np.nan)
         interval = np.full((len(self.Cs_), 2), np.nan)
-        if isinstance(curves, LooCurves) and not self.angle_.is_fallback:
-            cosine, interval = cosines_under(
-                self.link_, observables, curves.labels, curves.weights, self.confidence
-            )
+        if len(self.classes_) == 2 and not self.angle_.is_fallback:
+            cosine, interval = path.cosines(self.link_, self.confidence)
         return PenaltyPath(
             C=self.Cs_,
             log_loss=curves.log_loss,
             log_loss_se=curves.log_loss_se,
-            sampling_error=errors,
+            sampling_error=path.errors,
             brier_score=curves.brier_score,
             ece=curves.ece(calibrated=True),
             uncalibrated_log_loss=curves.uncalibrated_log_loss,
             uncalibrated_ece=curves.ece(calibrated=False),
             cosine=cosine,
             cosine_interval=interval,
-            degrees_of_freedom=np.array([found.degrees_of_freedom for found in observables]),
-            index=index,
+            degrees_of_freedom=path.degrees_of_freedom,
+            index=path.index,
         )
 
 

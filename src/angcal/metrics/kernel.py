@@ -209,19 +209,7 @@ def checked_pairs(weight: Floats, bandwidth: float) -> None:
 
 
 def kernel_pair_means(P: Floats, residuals: Floats, weight: Floats, bandwidth: float) -> Floats:
-    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth).
-
-    Parameters
-    ----------
-    P : (n, K) array
-        Predictions.
-    residuals : (n, K, B) array
-        r of B sets of labels.
-    weight : (n,) array
-        Of the rows.
-    bandwidth : float
-        The distance over which rows count as alike.
-    """
+    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth), residuals (n, K, B)."""
     weight = weight / weight.sum()
     flat = (weight[:, None, None] * residuals).reshape(len(P), -1)
     total = -np.sum(flat**2, axis=0)

@@ -17,14 +17,15 @@ from angcal.penalty_path.choice import (
     PenaltyAverage,
     PenaltyPath,
     apart,
+    cautious_losses,
     choose,
     penalty_shares,
-    with_doubt,
 )
 from angcal.penalty_path.classes import ClassCurves
-from angcal.penalty_path.cosines import cosines_under
+from angcal.penalty_path.cosines import cosines_of, cosines_under
 from angcal.penalty_path.design import Design, make_design
-from angcal.penalty_path.leverages import moved_to, observe_path
+from angcal.penalty_path.far import Judged, joined, judge_path, judged
+from angcal.penalty_path.leverages import moved_to, naming_cs, observe_path
 from angcal.penalty_path.rarity import STEPS, factors_of, scaled_columns
 from angcal.penalty_path.spectrum import EXPONENTS, exponent_shares, spectrum_of, why_without
 
@@ -34,21 +35,27 @@ __all__ = [
     "STEPS",
     "ClassCurves",
     "Design",
+    "Judged",
     "LeftOutAverage",
     "LooCurves",
     "PenaltyAverage",
     "PenaltyPath",
     "apart",
+    "cautious_losses",
     "choose",
+    "cosines_of",
     "cosines_under",
     "exponent_shares",
     "factors_of",
+    "joined",
+    "judge_path",
+    "judged",
     "make_design",
     "moved_to",
+    "naming_cs",
     "observe_path",
     "penalty_shares",
     "scaled_columns",
     "spectrum_of",
     "why_without",
-    "with_doubt",
 ]
