@@ -113,8 +113,9 @@ def test_the_kind_of_rows_changes_nothing(average, classes):
     torch = pytest.importorskip("torch")
     X, y = rare_rows(90, 24)
     y = y + (classes - 2) * (X[:, 0] > 0.0)
+    Cs = [1e-4, 0.01, 1.0, 100.0]
     dense, sparse_, tensor = (
-        AngularLogisticRegressionCV([1e-4, 0.01, 1.0, 100.0], tol=1e-6, average=average).fit(rows, y)
+        AngularLogisticRegressionCV(Cs, tol=1e-6, average=average).fit(rows, y)
         for rows in (X, sparse.csr_array(X), torch.asarray(X))
     )
     P = dense.predict_proba(X)
