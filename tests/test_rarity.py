@@ -26,13 +26,13 @@ def rare_rows(n=120, d=30, seed=0, share=0.04):
 # -- the formula -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+@pytest.mark.parametrize("scale", [1e-250, 1.0, 1e250])
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_kurtosis_is_that_of_scipy(convert, scale):
     X, _ = rare_rows()
     found, variances = column_shapes(convert(X * scale), np.full(120, 7.0))
     assert_allclose(found, kurtosis(X, fisher=False), rtol=1e-9)
-    assert_allclose(variances, X.var(axis=0) * scale**2, rtol=1e-9)
+    assert_allclose(variances, X.var(axis=0) / np.abs(X).max() ** 2, rtol=1e-9)
 
 
 def test_a_weight_is_so_many_rows():
