@@ -352,6 +352,10 @@ class _Dual(Blocks):
     def lines(self, rows: np.ndarray) -> Any:
         raise NotImplementedError("the dual has no lines, and no group that would need them")
 
+    def halves(self, n: int) -> tuple[Any, Any]:
+        whole = self.blocks(np.arange(n)[None])[0]
+        return whole.astype(np.float32), np.eye(n, dtype=np.float32)
+
     def blocks(self, rows: np.ndarray) -> Floats:
         # S(A + RG⁻¹Rᵀ)S = I − B⁻¹ + …, as the leverages have it.
         own = self._triangle.inverse[:, rows.ravel()].T.reshape(*rows.shape, -1)
