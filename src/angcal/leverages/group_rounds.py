@@ -20,11 +20,13 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.leverages.groups import Blocks, GroupMoves, Groups, solved
+from angcal.leverages.groups import GroupMoves, Groups, WholeBlocks, solved
 from angcal.losses import BlockLoss
 
 AT_ONCE = 32
 """Groups in a round: scores of all rows are kept for each of them."""
+PROBED = 4
+"""Groups that say whether any round is worth what it needs of all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,7 @@ class Staying:
     labels, weights : (n,) arrays
     scores, residuals, curvatures : (n, q) arrays
         u, ψ, D.
-    known : list of Blocks
+    known : list of WholeBlocks
         Of each score.
     """
 
@@ -47,7 +49,7 @@ class Staying:
     scores: Floats
     residuals: Floats
     curvatures: Floats
-    known: list[Blocks]
+    known: list[WholeBlocks]
 
     @property
     def spread(self) -> float:
@@ -80,7 +82,10 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
             cost = rows.shape[0] * q * n * (side + plan.GROUP_ROW_PRODUCTS)
             if left < cost:
                 return GroupMoves(groups, found.reshape(shape), slopes.reshape(shape))
-            halves = halves or [known.halves(n) for known in fit.known]
+            if not halves:
+                if _first_change(fit, rows[:PROBED], found) < least:
+                    break
+                halves = [known.halves(n) for known in fit.known]
             rounds = _Rounds(fit, rows, halves, found[rows])
             changes = list(rounds.until(least, min(plan.MOST_GROUP_ROUNDS, int(left // cost))))
             left -= cost * len(changes)
@@ -100,6 +105,21 @@ def _most_moved_first(groups: Groups, size: int, moves: Floats) -> Iterator[np.n
     far = np.sum(_contrasts(moves)[rows] ** 2, axis=(1, 2))
     rows = rows[np.argsort(-far, kind="stable")]
     return (rows[low : low + AT_ONCE] for low in range(0, len(rows), AT_ONCE))
+
+
+def _first_change(fit: Staying, rows: np.ndarray, moves: Floats) -> float:
+    """How far X̃ĤX̃ᵀρ moves the scores of some groups, root mean square, after their one step."""
+    (n, q), g = fit.scores.shape, len(rows)
+    each, z = np.arange(g)[:, None], np.zeros((n, q, g))
+    z[rows, :, each] = -(fit.residuals[rows] + fit.curvatures[rows] * moves[rows])
+    stay = np.repeat(fit.weights[:, None], g, axis=1)
+    stay[rows, each] = 0.0
+    U = np.stack([known.smooth(z[:, k]) for k, known in enumerate(fit.known)], axis=1)
+    at = (fit.scores[:, :, None] + U).reshape(n, -1)
+    gradient = fit.loss.terms(at, fit.labels[:, None], np)[0].reshape(n, q, g)
+    rho = fit.residuals[:, :, None] + z - fit.curvatures[:, :, None] * U + stay[:, None] * gradient
+    back = np.stack([known.smooth(rho[:, k]) for k, known in enumerate(fit.known)], axis=1)
+    return float(np.sqrt(np.mean(_contrasts(back[rows, :, each].reshape(-1, q)) ** 2)))
 
 
 def _contrasts(scores: Floats) -> Floats:

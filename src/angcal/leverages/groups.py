@@ -132,8 +132,16 @@ class Blocks(ABC):
         W = W.reshape(*rows.shape, W.shape[1])
         return on_host(W @ (W.swapaxes(1, 2) if isinstance(W, np.ndarray) else W.mT))
 
+
+class WholeBlocks(Blocks):
+    """Who knows X̃ĤX̃ᵀ of all rows at once."""
+
+    @abstractmethod
+    def smooth(self, V: Floats) -> Floats:
+        """X̃ĤX̃ᵀV for (n, k) values."""
+
     def halves(self, n: int) -> tuple[Any, Any]:
-        """(L, R) with LRᵀ = X̃ĤX̃ᵀ of all n rows, on the host and in single precision."""
+        """(L, R) with LRᵀ = X̃ĤX̃ᵀ, of n rows each, on the host and in single precision."""
         W = np.asarray(on_host(self.lines(np.arange(n))), dtype=np.float32)
         return W, W
 
