@@ -37,7 +37,7 @@ from angcal.leverages.cholesky import (
     row_parts,
     sum_of_squares,
 )
-from angcal.leverages.groups import Blocks
+from angcal.leverages.groups import WholeBlocks
 from angcal.rows import Rows, as_rows
 
 
@@ -73,7 +73,7 @@ class PenalizedHessian:
     """Ĥ as an operator: ``solve`` and ``leverages``.
 
     Build it with :func:`angcal.leverages.factorize`; which of the two sides is used is recorded in
-    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.Blocks`).
+    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.WholeBlocks`).
     """
 
     side: str
@@ -153,7 +153,7 @@ def _size_of(gradient: Floats, *more: float) -> float:
     return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
-class _Primal(Blocks):
+class _Primal(WholeBlocks):
     """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
     def __init__(
@@ -265,7 +265,7 @@ class _Primal(Blocks):
         return np.asarray(self._rows.forward(inner))
 
 
-class _Dual(Blocks):
+class _Dual(WholeBlocks):
     """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
 
     def __init__(
@@ -351,6 +351,10 @@ class _Dual(Blocks):
 
     def lines(self, rows: np.ndarray) -> Any:
         raise NotImplementedError("the dual has no lines, and no group that would need them")
+
+    def halves(self, n: int) -> tuple[Any, Any]:
+        whole = self.blocks(np.arange(n)[None])[0]
+        return whole.astype(np.float32), np.eye(n, dtype=np.float32)
 
     def blocks(self, rows: np.ndarray) -> Floats:
         # S(A + RG⁻¹Rᵀ)S = I − B⁻¹ + …, as the leverages have it.
