@@ -26,13 +26,13 @@ def rare_rows(n=120, d=30, seed=0, share=0.04):
 # -- the formula -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+@pytest.mark.parametrize("scale", [1e-250, 1.0, 1e250])
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_kurtosis_is_that_of_scipy(convert, scale):
     X, _ = rare_rows()
     found, variances = column_shapes(convert(X * scale), np.full(120, 7.0))
     assert_allclose(found, kurtosis(X, fisher=False), rtol=1e-9)
-    assert_allclose(variances, X.var(axis=0) * scale**2, rtol=1e-9)
+    assert_allclose(variances, X.var(axis=0) / np.abs(X).max() ** 2, rtol=1e-9)
 
 
 def test_a_weight_is_so_many_rows():
@@ -106,14 +106,16 @@ def test_ordinary_columns_are_fitted_as_before():
     assert_array_equal(default.predict_proba(X), plain.predict_proba(X))
 
 
+@pytest.mark.filterwarnings("ignore:The chosen C:angcal.PenaltyWarning")
 @pytest.mark.parametrize("average", [None, "penalties"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_kind_of_rows_changes_nothing(average, classes):
     torch = pytest.importorskip("torch")
     X, y = rare_rows(90, 24)
     y = y + (classes - 2) * (X[:, 0] > 0.0)
+    Cs = [1e-4, 0.01, 1.0, 100.0]
     dense, sparse_, tensor = (
-        AngularLogisticRegressionCV(4, tol=1e-6, average=average).fit(rows, y)
+        AngularLogisticRegressionCV(Cs, tol=1e-6, average=average).fit(rows, y)
         for rows in (X, sparse.csr_array(X), torch.asarray(X))
     )
     P = dense.predict_proba(X)

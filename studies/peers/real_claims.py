@@ -6,7 +6,16 @@ import pandas as pd
 
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, markdown
-from studies.peers.compare import CELL, by_method, cell_means, duels, everywhere, joined, ranking
+from studies.peers.compare import (
+    CELL,
+    by_method,
+    cell_means,
+    cell_of,
+    duels,
+    everywhere,
+    joined,
+    ranking,
+)
 from studies.peers.methods import AVERAGED, OWN_NAMES, TUNED
 from studies.peers.peers import BBAI, EVIDENCE, METHODS
 from studies.peers.real import RealSettings
@@ -66,7 +75,8 @@ def _claim_line(
     named = [name for name in RIVALS if name in values]
     found = {duel.peer: duel.p_value for duel in duels(values[[own, *named]], own)}
     tests = [f"{found[name]:.2g}" if name in found else NOTHING for name in RIVALS]
-    lost = f"{len(lost_cells(values, own))} of {len(means)}"
+    told = int((values[own].dropna().groupby(level=cell_of(values)).size() > 1).sum())
+    lost = f"{len(lost_cells(values, own))} of {told}"
     among = "all" if averages else "one model"
     return f"{title}: {len(means)}", half, among, own, *standing, *tests, lost
 

@@ -18,6 +18,7 @@ from studies.peers.compare import (
     Ranking,
     by_method,
     cell_means,
+    cell_of,
     duels,
     everywhere,
     gaps,
@@ -350,11 +351,14 @@ def lost_table(
 ) -> list[str]:
     """A line for each cell in which the best of the peers is clearly better than one of ours."""
     lost = lost_cells(values, own)
+    counts = values[own].dropna().groupby(level=cell_of(values)).size()
+    once = int((counts < 2).sum())
     told = (
         f"The best of the {peers} is clearly better than {own} in {len(lost)} of "
-        f"{len(cell_means(values))} cells. Choosing the best of many by the same splits flatters "
+        f"{len(counts) - once} cells. Choosing the best of many by the same splits flatters "
         "the peers."
     )
+    told += f" {once} cells have one split of {own}, which cannot tell." if once else ""
     lines = [
         (*(cell(where) for cell in cells.values()), peer, with_error(mean, error, None))
         for where, peer, mean, error in lost

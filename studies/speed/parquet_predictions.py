@@ -6,7 +6,7 @@
 - ``plain copy``: the same by pyarrow alone, batch by batch;
 - ``angcal predict``: the command line, to a Parquet file.
 
-Each in processes of its own, three times in turn, or once for ten million rows and more: CPU
+Each in a process of its own, once: CPU
 seconds, wall seconds, and the peak of resident memory beyond that before. Arguments are numbers of
 rows.
 
@@ -28,7 +28,7 @@ from angcal.files import write_text
 from studies import RESULTS
 from studies.engine.store import as_csv
 
-ROWS, COLUMNS, PARTITION, REPEATS, SEED = (2_000_000, 20_000_000), 50, 100_000, 3, 20_250_921
+ROWS, COLUMNS, PARTITION, REPEATS, SEED = (2_000_000, 20_000_000), 50, 100_000, 1, 20_250_921
 CHILD = """
 import contextlib, io, json, resource, sys, time
 import dask, dask.dataframe as dd, numpy as np, pandas as pd
@@ -52,7 +52,7 @@ def by_dask(rows):
     rows.to_parquet(target, write_index=False, compute_kwargs={"scheduler": "threads"})
 
 def plain():
-    with parquet.ParquetFile(source) as file:
+    with parquet.ParquetFile(source, pre_buffer=False) as file:
         with parquet.ParquetWriter(target, file.schema_arrow) as writer:
             for batch in file.iter_batches(100_000, use_threads=False):
                 writer.write_batch(batch)
@@ -95,7 +95,7 @@ def write(n: int, folder: Path) -> Path:
 def measured(n: int, folder: Path) -> list[dict[str, object]]:
     """Rows of the table."""
     source, found = write(n, folder), {work: [] for work in WORKS}  # type: ignore[var-annotated]
-    for _ in range(REPEATS if n < 10_000_000 else 1):
+    for _ in range(REPEATS):
         for work, rows in found.items():
             target = folder / "out"
             command = [sys.executable, "-W", "ignore", "-c", CHILD, str(source), str(target), work]

@@ -197,7 +197,9 @@ def fit_path(
     shape: PenaltyShape | None = None,
 ) -> PathFit:
     """All penalties, and what each fit reveals."""
-    weights = training.weights * compute_sample_weight(estimator.class_weight, training.y)
+    weights = training.weights
+    if estimator.class_weight is not None:
+        weights = weights * compute_sample_weight(estimator.class_weight, training.y)
     intercept, K = bool(estimator.fit_intercept), training.n_classes
     exponent = float(estimator.rarity if rarity is None else rarity)
     factors = factors_of(training.X, training.weights, exponent)

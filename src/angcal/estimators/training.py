@@ -20,6 +20,8 @@ from angcal.observables import Observables
 from angcal.rows import FarRows, TensorRows, as_rows
 
 SMALLEST_SAMPLE = 5
+COMPARED = 1 << 18
+"""Rows that are compared with their neighbors at a time."""
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -264,7 +266,10 @@ def far_training(
     classes, codes = encode(column_or_1d(np.asarray(y), warn=True), many_classes)
     if len(codes) != rows.shape[0]:
         raise ValueError(f"X has {rows.shape[0]} rows and y {len(codes)} labels; give one each.")
-    weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, float)
+    # One number for all of many rows.
+    weights = np.broadcast_to(1.0, len(codes))
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, float)
     if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
         raise ValueError(
             "sample_weight must be finite and positive, one per row of X, where rows come in "
@@ -322,6 +327,8 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
     if observed[0].groups is not None:
         return  # rows that belong together were named
     numbers = copies(X)
+    if int(numbers.max()) == len(numbers) - 1:
+        return
     repeated = np.bincount(numbers)[numbers] > 1
     if not (repeated.any() and _agree(codes, numbers)):
         return
@@ -361,8 +368,7 @@ def copies(X: Matrix) -> np.ndarray:
     """
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(X.shape[1], 3))
-    elsewhere = isinstance(X, FarRows | TensorRows)
-    marks = X.marks if elsewhere else product(X, directions)
+    marks = X.marks if isinstance(X, FarRows | TensorRows) else product(X, directions)
     n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
     if not np.all(marks.std(axis=0) > 1e-12 * largest):
         return np.arange(n)  # rows that are all alike say nothing at all
@@ -370,9 +376,15 @@ def copies(X: Matrix) -> np.ndarray:
     apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
     near = 1e-3 * np.quantile(apart, 0.05, axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])
-    differ = np.any(np.abs(np.diff(marks[order], axis=0)) > near, axis=1)
-    numbers = np.empty(n, dtype=np.intp)
-    numbers[order] = np.concatenate([[0], np.cumsum(differ)])
+    numbers, number = np.empty(n, dtype=np.intp), 0
+    for start in range(0, n, COMPARED):
+        own = order[start : start + COMPARED]
+        before = order[max(start - 1, 0)]
+        differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
+        numbers[own] = number + np.cumsum(differ)
+        number = int(numbers[own[-1]])
+    if isinstance(X, FarRows):
+        X.forget_marks()
     return numbers
 
 

@@ -113,8 +113,11 @@ class FarHessian:
         inner = probes_solved(self._roots, self._back)
         f = partial(images_of_block, self._dtype, self._rows.intercept)
         squares = self._rows.map(f, (inner,))
-        sums = squares.reshape(self._shape) - (leverages / remaining) ** 2
-        return np.maximum(sums, 0.0) / remaining**2
+        sums = squares.reshape(self._shape)
+        sums -= (leverages / remaining) ** 2
+        np.maximum(sums, 0.0, out=sums)
+        sums /= remaining**2
+        return sums
 
     def leave_groups_out(self, groups: Groups, residuals: Floats, levels: Any) -> GroupMoves:
         """Moves of every row where its group is left out; see :mod:`angcal.leverages.groups`."""
@@ -209,11 +212,12 @@ def probes_solved(roots: Floats, back: Floats) -> Floats:
 def packed_signs(n: int) -> np.ndarray:
     """Random signs, one bit each, (n, probes/8)."""
     rng = np.random.default_rng(0)
-    parts = []
+    found = np.empty((n, PROBES // 8), dtype=np.uint8)
     for start in range(0, n, SIGN_ROWS):
         shape = (min(SIGN_ROWS, n - start), PROBES)
-        parts.append(np.packbits(rng.choice([-1.0, 1.0], size=shape) > 0, axis=1))
-    return np.concatenate(parts)
+        signs = rng.choice([-1.0, 1.0], size=shape) > 0
+        found[start : start + len(signs)] = np.packbits(signs, axis=1)
+    return found
 
 
 def precision(single: bool) -> type:

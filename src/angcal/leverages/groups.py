@@ -133,6 +133,19 @@ class Blocks(ABC):
         return on_host(W @ (W.swapaxes(1, 2) if isinstance(W, np.ndarray) else W.mT))
 
 
+class WholeBlocks(Blocks):
+    """Who knows X̃ĤX̃ᵀ of all rows at once."""
+
+    @abstractmethod
+    def smooth(self, V: Floats) -> Floats:
+        """X̃ĤX̃ᵀV for (n, k) values."""
+
+    def halves(self, n: int) -> tuple[Any, Any]:
+        """(L, R) with LRᵀ = X̃ĤX̃ᵀ, of n rows each, on the host and in single precision."""
+        W = np.asarray(on_host(self.lines(np.arange(n))), dtype=np.float32)
+        return W, W
+
+
 def leave_groups_out(
     known: Blocks, groups: Groups, curvatures: Floats, residuals: Floats, intercept_leverage: Any
 ) -> tuple[GroupMoves, Floats]:
@@ -172,16 +185,16 @@ def _moved(A: Floats, D: Floats, psi: Floats) -> Floats:
     """A(I − DA)⁻¹ψ of each group, by R = D^½ on both sides of A: rows may have no curvature."""
     R = np.sqrt(D)[:, :, None]
     pushed = A @ psi
-    return pushed + A @ (R * _solved(R * A * R.swapaxes(1, 2), R * pushed))
+    return pushed + A @ (R * solved(R * A * R.swapaxes(1, 2), R * pushed))
 
 
 def _moved_by_columns(W: Floats, D: Floats, psi: Floats) -> Floats:
     """The same from A = WWᵀ."""
     pulled = W.swapaxes(1, 2)
-    return W @ _solved(pulled @ (D[:, :, None] * W), pulled @ psi)
+    return W @ solved(pulled @ (D[:, :, None] * W), pulled @ psi)
 
 
-def _solved(taken: Floats, rhs: Floats) -> Floats:
+def solved(taken: Floats, rhs: Floats) -> Floats:
     """(I − taken)⁻¹rhs, for stacks of positive semidefinite matrices.
 
     A group that determines its own fit has no usable scores: I − taken is kept from vanishing as

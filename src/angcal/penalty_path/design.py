@@ -181,7 +181,7 @@ def make_design(
         narrow = rotate if shape is None else shape.rotate
         rows = narrow(X if unit == 1.0 else X / unit, weights, fit_intercept)
         moments, _ = rows.column_squares(weights)
-        central = moments
+        central = _typical_of(X, rows, moments, weights)
     if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
     # Columns of smaller moments vary by rounding only.
@@ -199,6 +199,19 @@ def make_design(
         scatter=scatter,
         factors=factors,
     )
+
+
+def _typical_of(X: Matrix, rows: Rows, moments: Floats, weights: Floats) -> Floats:
+    """Moments of which the median ends the grid, in units of Z: those of Z's columns.
+
+    Those of X where Z is a long eigenbasis: most eigenvalues of correlated columns are next to
+    nothing, and so would be the penalties at the end.
+    """
+    if not (isinstance(rows, RotatedRows) and rows.correlated):
+        return moments
+    center = 0.0 if rows.center is None else rows.center
+    unit = unit_of(X)
+    return weights @ np.square((X - center * unit) / unit)
 
 
 def unit_of(X: Matrix) -> float:

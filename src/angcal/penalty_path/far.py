@@ -7,7 +7,7 @@ r"""All penalties on rows that are read anew on every pass: what is kept has no 
 
 in a pass each: scores, leverages and leave-one-out scores of a block are computed while it is at
 hand, and forgotten. Bins are for fitting the curves (a, b) alone, whose losses are those of the
-rows themselves: nodes a hundredth of the spread apart move a loss by less than 1e-9.
+rows themselves: nodes a hundredth of the spread apart move a loss by less than 1e-6 (tests).
 """
 
 from __future__ import annotations
@@ -198,6 +198,8 @@ class _Judge:
         if self.rows.intercept:
             mean = np.einsum("ck,kc->c", grams[:, -1], self.V) * self.level
             square = square * self.level - mean**2
+        else:
+            square = 4.0 * square / self.counts.sum()  # D is at most ω/4
         spread = np.sqrt(np.maximum(square, 0.0))
         return mean, np.where(spread > 0, spread, 1.0)
 

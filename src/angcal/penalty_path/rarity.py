@@ -71,14 +71,17 @@ def factors_of(X: Any, weights: Floats, exponent: float) -> Floats | None:
 
 
 def column_shapes(X: Matrix, weights: Floats) -> tuple[Floats, Floats]:
-    """(κ, v): kurtosis and variance of every column by the cases' weights; κ = 1 where v = 0."""
+    """(κ, v): kurtosis and variance of every column by the cases' weights; κ = 1 where v = 0.
+
+    Variances are in units of the largest |x|², as squares of large numbers are none.
+    """
     share = weights / weights.sum()
     unit = np.asarray(abs(X).max(axis=0).toarray() if sparse.issparse(X) else abs(X).max(axis=0))
-    unit = np.where(unit > 0.0, unit, 1.0).ravel()  # fourth powers of large numbers are none
+    unit = np.where(unit > 0.0, unit, 1.0).ravel().astype(np.float64)
     second, fourth = (_of_sparse if sparse.issparse(X) else _of_dense)(X, share, unit)
     moving = second > 1e-24
     kurtosis = np.where(moving, fourth / np.where(moving, second, 1.0) ** 2, 1.0)
-    return kurtosis, np.where(moving, second, 0.0) * unit**2
+    return kurtosis, np.where(moving, second, 0.0) * (unit / unit.max(initial=0.0)) ** 2
 
 
 def _of_dense(X: Floats, share: Floats, unit: Floats) -> tuple[Floats, Floats]:

@@ -61,7 +61,8 @@ def batches(path: Path, columns: list[str]) -> Iterator[tuple[int, Any]]:
     from pyarrow.parquet import ParquetFile
 
     rows, start = max(1, BATCH_CELLS // max(1, len(columns))), 0
-    with ParquetFile(path) as file:
+    # Buffering ahead would hold all of the file's bytes in the end.
+    with ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(batch_size=rows, columns=columns, use_threads=False):
             yield start, batch.to_pandas()
             start += batch.num_rows
