@@ -91,10 +91,8 @@ def evidence_of(observables: list[Observables], labels: Floats, weights: Floats)
     weights = weights / weights.mean()
     shape = (len(observables), len(NODES))
     plain = BinnedScores(NODES, np.full(shape, np.nan), np.full(shape, np.nan))
-    leaning, total = (
-        BinnedScores(NODES, np.zeros(shape), np.zeros(shape)),
-        np.ones(len(observables)),
-    )
+    leaning = BinnedScores(NODES, np.zeros(shape), np.zeros(shape))
+    total = np.ones(len(observables))
     for c, o in enumerate(observables):
         scale = score_scale(o, np.zeros(0), 0.0, case_weights=weights)
         if not (np.isfinite(scale.norm) and scale.norm > 0):
