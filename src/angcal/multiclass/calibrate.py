@@ -191,6 +191,11 @@ def _unknown(
             "If the weights come from elsewhere, check the order of the classes.",
             AngleWarning,
         )
+    elif choice.doubt:
+        warn(
+            f"Hardly any signal found: {choice.doubt}. More labels, or fewer columns, would tell.",
+            AngleWarning,
+        )
     elif choice.method != "angular":
         if choice.method != "temperature":
             warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
