@@ -27,9 +27,9 @@ from angcal.curve import noise_share, tabulated_probability
 from angcal.links import Link
 from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.observable_error import Noise, squared_radii
-from angcal.observables import Observables
+from angcal.observables import Observables, usual_weights
 from angcal.problem import LinearFit
-from angcal.score_bins import bin_scores, gather
+from angcal.score_bins import bin_all, bin_scores
 
 # Beyond this cosine the curve no longer changes and derivatives in c degenerate.
 LARGEST_COSINE = 0.9995
@@ -405,14 +405,15 @@ def loo_information(
     """
     scores = scale.standardise(observables.calibration_scores)
     c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
-    weights = case_weights / np.mean(case_weights)
-    gathering = gather(scores, labels)
-    rows = gathering.weigh(weights)
+    weights = usual_weights(case_weights)
+    pulls = observables.residuals * observables.coupling
+    pulls *= weights
+    pulls /= scale.norm
+    rows, leaning = bin_all(scores, labels, [weights, pulls])
     p = likelihood_curve(link, c, rows.nodes)
     slope = likelihood_curve(link, c + h, rows.nodes) - likelihood_curve(link, c - h, rows.nodes)
     fisher = float(rows.total @ ((slope / (2.0 * h)) ** 2 / (p * (1.0 - p))))
     # ∂²log P/∂c∂s from four corners, for either label.
-    leaning = gathering.weigh(weights * observables.residuals * observables.coupling / scale.norm)
     lean = 0.0
     for sign_c in (1.0, -1.0):
         for sign_s in (1.0, -1.0):
@@ -458,6 +459,6 @@ def combine(observable: Angle, loo: Angle) -> Angle:
     return make_angle(cosine, error, 0.0, "combined", reason, loo.confidence)
 
 
-def because(angle: Angle, note: str) -> Angle:
+def with_note(angle: Angle, note: str) -> Angle:
     """The same angle with a note added to its reason."""
     return replace(angle, reason=f"{angle.reason}; {note}")

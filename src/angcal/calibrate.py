@@ -21,7 +21,6 @@ from angcal.angle import (
     LOO_BIAS,
     Angle,
     AngleError,
-    because,
     combine,
     given_angle,
     holdout_sign,
@@ -30,6 +29,7 @@ from angcal.angle import (
     observable_angle,
     quantile,
     training_sign,
+    with_note,
 )
 from angcal.baselines import PlattScaling
 from angcal.covariance import (
@@ -47,7 +47,7 @@ from angcal.leverages.groups import Groups
 from angcal.link_posterior import BELIEF, LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
-from angcal.observables import Observables, honest_scores
+from angcal.observables import Observables, honest_scores, usual_weights
 from angcal.problem import LinearFit
 
 ANGLE_METHODS = ("auto", "observable", "loo")
@@ -183,7 +183,7 @@ def _left_out(
     posterior: LinkPosterior | None,
 ) -> LeftOut:
     scores = honest_scores(fit, observables)
-    weights = case_weights / np.mean(case_weights)
+    weights = usual_weights(case_weights)
     own, groups = observables.loo_scores, observables.groups
     return LeftOut(curve, posterior, scores, fit.labels, weights, own, groups)
 
@@ -246,7 +246,7 @@ def _fallback(
         AngleWarning,
     )
     # One row of each class is added, so that a rare class is not declared impossible.
-    weights = case_weights / np.mean(case_weights)
+    weights = usual_weights(case_weights)
     prevalence = (float(weights @ fit.labels) + 1.0) / (len(fit.labels) + 2.0)
     angle = Angle(0.0, 1.0, 0.0, (-1.0, 1.0), "fallback", reason, options.confidence)
     curve = ConstantCurve(prevalence)
@@ -295,7 +295,7 @@ class _Evidence:
             return self._loo(), options.link
         observable = self._observable_or_reason()
         if isinstance(observable, str):
-            return because(self._loo(), f"no observable angle: {observable}"), options.link
+            return with_note(self._loo(), f"no observable angle: {observable}"), options.link
         if options.angle == "observable":
             return observable, options.link
         return combine(observable, self._loo()), options.link
