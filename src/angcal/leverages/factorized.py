@@ -28,6 +28,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import slices
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     TOO_LARGE,
@@ -58,14 +59,23 @@ def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats
 
 def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floats:
     """X diag(column_scale) Xᵀ, scales positive, as a dense n × n matrix, in blocks of columns."""
-    if sparse.issparse(X):
-        product = X @ sparse.diags_array(column_scale) @ X.T
-        return np.asarray(product.toarray(), dtype=dtype)
     n, d = X.shape
     root = np.sqrt(column_scale).astype(dtype)
-    step = max(1, plan.BLOCK_ENTRIES // max(n, 1))
-    parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
-    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n, dtype)
+    if sparse.issparse(X):
+        return _outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
+    parts = ((X[:, part] * root[part]).T for part in slices(d, plan.BLOCK_ENTRIES, n))
+    return sum_of_squares(parts, n, dtype)
+
+
+def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
+    """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
+    n, d = Y.shape
+    product = np.empty((n, n), dtype=Y.dtype)
+    for part in slices(n, plan.BLOCK_ENTRIES, d):
+        found = Y[part.start :] @ Y[part].T.toarray(order="C")
+        product[part.start :, part] = found
+        product[part, part.start :] = found.T
+    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +147,7 @@ def factorize_exactly(
             "Add a ridge penalty."
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
-    # A sparse Gram matrix is not what takes the time.
-    pays = not (dual_is_smaller and (n <= LARGEST_NUMPY_SIDE or sparse.issparse(X)))
+    pays = not (dual_is_smaller and n <= LARGEST_NUMPY_SIDE)
     if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
             found = engine(*common, dtype=np.float32)

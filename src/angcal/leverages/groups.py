@@ -210,3 +210,15 @@ def solved(taken: Floats, rhs: Floats) -> Floats:
     values, vectors = np.linalg.eigh(taken)
     inner = vectors.swapaxes(1, 2) @ rhs
     return vectors @ (inner / np.maximum(1.0 - values, 1e-10)[:, :, None])
+
+
+def whole_groups(codes: np.ndarray, rows: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Rows of whole groups, at most so many at a time where one group is not more."""
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    _, counts = np.unique(codes[rows], return_counts=True)
+    ends, start = np.cumsum(counts), 0
+    while start < len(order):
+        fitting = ends[(ends > start) & (ends <= start + most)]
+        end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+        yield order[start:end]
+        start = end

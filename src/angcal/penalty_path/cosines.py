@@ -27,7 +27,7 @@ NODES = np.linspace(-5.0, 5.0, 101)
 
 
 @dataclass(frozen=True, eq=False)
-class _Gathered:
+class Gathered:
     """Weights of both labels at the nodes, (m, nodes), one row for each penalty."""
 
     positive: Floats
@@ -38,6 +38,25 @@ class _Gathered:
         return self.positive + self.negative
 
 
+@dataclass(frozen=True, eq=False)
+class CosineEvidence:
+    """What the fits of m penalties say of their angles; nothing of it belongs to a row.
+
+    Attributes
+    ----------
+    plain : Gathered
+        Weights of the rows by their standard scores.
+    leaning : Gathered
+        The same, times residuals and couplings.
+    couplings : (m,) array
+        Σ c_i.
+    """
+
+    plain: Gathered
+    leaning: Gathered
+    couplings: Floats
+
+
 def cosines_under(
     link: Link,
     observables: list[Observables],
@@ -46,7 +65,13 @@ def cosines_under(
     confidence: float,
 ) -> tuple[Floats, Floats]:
     """(m,) cosines and their (m, 2) intervals, given the link."""
-    gathered, leaning, total = _gather_all(observables, labels, weights / weights.mean())
+    return cosines_of(link, evidence_of(observables, labels, weights), confidence)
+
+
+def cosines_of(link: Link, found: CosineEvidence, confidence: float) -> tuple[Floats, Floats]:
+    """As `cosines_under`."""
+    gathered, leaning = found.plain, found.leaning
+    total = np.maximum(found.couplings, np.finfo(float).tiny)
     F = np.array([likelihood_curve(link, c, NODES) for c in COSINES])
     log_p, log_q = np.log(F), np.log1p(-F)
     likelihood = gathered.positive @ log_p.T + gathered.negative @ log_q.T
@@ -72,27 +97,26 @@ def cosines_under(
     return cosine, interval
 
 
-def _gather_all(
-    observables: list[Observables], labels: Floats, weights: Floats
-) -> tuple[_Gathered, _Gathered, Floats]:
+def evidence_of(observables: list[Observables], labels: Floats, weights: Floats) -> CosineEvidence:
+    """Evidence of fits whose observables are at hand."""
+    weights = weights / weights.mean()
     shape = (len(observables), len(NODES))
-    plain = _Gathered(np.full(shape, np.nan), np.full(shape, np.nan))
-    leaning = _Gathered(np.zeros(shape), np.zeros(shape))
-    total = np.ones(len(observables))
+    plain = Gathered(np.full(shape, np.nan), np.full(shape, np.nan))
+    leaning, total = Gathered(np.zeros(shape), np.zeros(shape)), np.ones(len(observables))
     for c, o in enumerate(observables):
         scale = score_scale(o, np.zeros(0), 0.0, case_weights=weights)
         if not (np.isfinite(scale.norm) and scale.norm > 0):
             continue  # a score that does not vary has no angle
         scores = scale.standardise(o.calibration_scores)
         lean = weights * o.residuals * o.coupling / scale.norm
-        total[c] = max(float(o.coupling.sum()), np.finfo(float).tiny)
+        total[c] = float(o.coupling.sum())
         for target, row_weights in ((plain, weights), (leaning, lean)):
-            target.positive[c] = _at_nodes(scores, row_weights * labels)
-            target.negative[c] = _at_nodes(scores, row_weights * (1.0 - labels))
-    return plain, leaning, total
+            target.positive[c] = at_nodes(scores, row_weights * labels)
+            target.negative[c] = at_nodes(scores, row_weights * (1.0 - labels))
+    return CosineEvidence(plain, leaning, total)
 
 
-def _at_nodes(scores: Floats, weights: Floats) -> Floats:
+def at_nodes(scores: Floats, weights: Floats) -> Floats:
     """Each row's weight shared between the two nodes around its score."""
     place = np.clip((scores - NODES[0]) / (NODES[1] - NODES[0]), 0.0, len(NODES) - 1.001)
     below = place.astype(np.intp)

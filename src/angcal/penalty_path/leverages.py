@@ -2,6 +2,8 @@ r"""Observables of every fit of a path: all penalties, and all classes, share on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +14,7 @@ from angcal.leverages import Leverages, SingularHessianError, many_leverages
 from angcal.leverages.groups import Groups
 from angcal.observables import Observables, observables_from, observe_all
 from angcal.penalty_path.design import Design
+from angcal.problem import LinearFit
 from angcal.solvers.newton_cg import Solution
 
 
@@ -22,6 +25,7 @@ def observe_path(
     method: str,
     tolerance: float = plan.STEP_TOLERANCE,
     groups: Groups | None = None,
+    of: int | None = None,
 ) -> list[Observables]:
     """Observables of every fit.
 
@@ -35,10 +39,12 @@ def observe_path(
         Sampled leverages are good to this share over √n.
     groups : Groups, optional
         Rows that are left out together.
+    of : int, optional
+        Penalties of the whole path, where these are some of them.
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
     fits = [replace(fit, hessian_method=method) for fit in fits]
-    order = _order(design)
+    order = _order(design, fits)
 
     def leverages(curvatures: list[Floats], places: list[int]) -> list[Leverages]:
         shape, per_fit = curvatures[0].shape, curvatures[0][0].size
@@ -55,15 +61,22 @@ def observe_path(
         return [found.part(slice(start, start + per_fit), shape) for start in starts]
 
     K = design.loss.n_scores
-    separate = plan.separates_classes(*design.shape, K, len(fits))
-    try:
+    separate = plan.separates_classes(*design.shape, K, of or len(fits))
+    with naming_cs(strengths):
         found = observe_all(fits, leverages, separate, groups)
+    return [replace(each, n_features=design.n_features) for each in found]
+
+
+@contextmanager
+def naming_cs(strengths: Floats) -> Iterator[None]:
+    """Let an error of the Hessian name the penalties."""
+    try:
+        yield
     except SingularHessianError as error:
         raise SingularHessianError(
             f"Cs up to {1.0 / strengths.min():.3g} are so weak for X that the fit is not unique; "
             "leave out the largest of Cs, or pass a whole number to have a grid made for X."
         ) from error
-    return [replace(each, n_features=design.n_features) for each in found]
 
 
 def moved_to(found: Observables, design: Design, solution: Solution) -> Observables:
@@ -79,10 +92,20 @@ def moved_to(found: Observables, design: Design, solution: Solution) -> Observab
     return replace(moved, n_features=design.n_features, group_moves=found.group_moves)
 
 
-def _order(design: Design) -> np.ndarray | None:
-    """Rows from the smallest to the largest, the same for every penalty."""
+def _order(design: Design, fits: list[LinearFit]) -> np.ndarray | None:
+    """Rows whose leverages decide, from the smallest to the largest, the same for every penalty.
+
+    Those of the largest residuals: what γ_i moves is γ_iψ_i. Rows in clusters have small residuals
+    and, for their size, small leverages: samples of all rows put the leave-one-out loss of text
+    up to 40 % too high or low.
+    """
     if design.rows.far:
         return None  # a pass that only samples need, which find an order of their own
     typical = max(design.typical, 1e-30)
-    weights = np.zeros(design.shape[0])
-    return np.argsort(design.rows.row_sizes(design.moments + typical, design.moments, weights))
+    n = design.shape[0]
+    order = np.argsort(design.rows.row_sizes(design.moments + typical, design.moments, np.zeros(n)))
+    pull = np.zeros(n)
+    for fit in fits:
+        own = np.abs(fit.residuals).reshape(n, -1).sum(axis=1)
+        pull += own / max(float(own.sum()), np.finfo(float).tiny)
+    return order[pull[order] >= np.quantile(pull, 1.0 - plan.DECISIVE_SHARE)]
