@@ -29,7 +29,6 @@ from scipy import sparse
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.leverages.cholesky import (
-    LARGEST_NUMPY_SIDE,
     TOO_LARGE,
     SingularHessianError,
     cholesky,
@@ -71,7 +70,7 @@ def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
     """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
     n, d = Y.shape
     product = np.empty((n, n), dtype=Y.dtype)
-    step = max(1, plan.BLOCK_ENTRIES // max(d, 1))
+    step = max(1, min(plan.BLOCK_ENTRIES // max(d, 1), n // 16))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
         found = Y[start:] @ Y[part].T.toarray(order="C")
@@ -149,8 +148,7 @@ def factorize_exactly(
             "Add a ridge penalty."
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
-    pays = not (dual_is_smaller and n <= LARGEST_NUMPY_SIDE)
-    if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
+    if single and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
             found = engine(*common, dtype=np.float32)
             return PenalizedHessian(side, found, "factorized in single precision")
@@ -214,15 +212,16 @@ class _Primal(Blocks):
             M[:k, k] = M[k, :k] = X.T @ D
             M[k, k] = D.sum()
             return M
-        half = np.sqrt(D)[:, None]
-        return sum_of_squares((half[part] * b for part, b in self._lines(dtype)), k + 1, dtype)
+        return sum_of_squares(self._scaled_lines(np.sqrt(D)[:, None]), self._rows.width, dtype)
 
-    def _lines(self, dtype: Any) -> Iterator[tuple[slice, Floats]]:
-        """Blocks of x̃."""
-        for part, block in self._rows.dense_blocks(dtype):
-            if self._rows.intercept:
-                block = np.column_stack([block, np.ones(len(block), dtype=dtype)])
-            yield part, block
+    def _scaled_lines(self, half: Floats) -> Iterator[Floats]:
+        """Blocks of x̃ times factors of rows."""
+        k = self._rows.shape[1]
+        for part, block in self._rows.dense_blocks(half.dtype):
+            lines = np.empty((len(block), self._rows.width), dtype=half.dtype)
+            np.multiply(block, half[part], out=lines[:, :k])
+            lines[:, k:] = half[part]
+            yield lines
 
     def _solve(self, rhs: Floats) -> Floats:
         scale = self._scale if rhs.ndim == 1 else self._scale[:, None]
@@ -240,18 +239,12 @@ class _Primal(Blocks):
         return full, float(step[-1]) if self._fit_intercept else 0.0
 
     def leverages(self) -> Floats:
-        h = np.zeros(self._rows.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
-        inverse, k = self._triangle.inverse, self._rows.shape[1]
-        for rows, block in self._rows.dense_blocks(inverse.dtype):
-            scaled = block * self._scale[:k]
-            for low, high in row_parts(len(inverse)):
-                # Row j of a lower triangle ends at column j.
-                half = scaled[:, :high] @ inverse[low:high, : min(high, k)].T
-                if self._fit_intercept and high > k:
-                    half += inverse[low:high, k] * self._scale[k]
-                h[rows] += np.einsum("ij,ij->i", half, half)
-        return h
+        parts, ones = [], np.ones((self._rows.shape[0], 1), dtype=self._scale.dtype)
+        for lines in self._scaled_lines(ones):
+            lines *= self._scale
+            parts.append(self._triangle.lengths(lines))
+        return np.concatenate(parts)
 
     @property
     def columns(self) -> int:

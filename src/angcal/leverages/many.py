@@ -214,7 +214,7 @@ def _at_knots(
     rare = isinstance(rows, SparseRows) and not plan.samples(*rows.shape)
     turned = isinstance(rows, RotatedRows) and rows.correlated
     if rare or turned or _is_correlated(rows, D, strengths):
-        found = _exact(rows, D_few, few, with_coupling, "single")
+        found = _exact(rows, D_few, few, with_coupling, "exact" if rare else "single")
     else:
         found = _sampled_or_exact(rows, D_few, few, order, tolerance, with_coupling, "single", 3)
     if len(knots) == len(strengths):
