@@ -29,6 +29,7 @@ from scipy import sparse
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.leverages.cholesky import (
+    LARGEST_NUMPY_SIDE,
     TOO_LARGE,
     SingularHessianError,
     cholesky,
@@ -148,7 +149,9 @@ def factorize_exactly(
             "Add a ridge penalty."
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
-    if single and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
+    # A sparse Gram matrix is what takes the time of a small one.
+    pays = not (dual_is_smaller and sparse.issparse(X) and n <= LARGEST_NUMPY_SIDE)
+    if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
             found = engine(*common, dtype=np.float32)
             return PenalizedHessian(side, found, "factorized in single precision")
