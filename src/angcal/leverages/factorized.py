@@ -19,7 +19,7 @@ and D_i A_ii = 1 − (B⁻¹)_ii: only the diagonal of an inverse is needed, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -128,18 +128,18 @@ def factorize_exactly(
     intercept_curvature: float,
     columns: np.ndarray,
     d: int,
-    single: bool = False,
+    single: Callable[[], Rows] | None = None,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
-    ``single`` asks for single precision, which is followed for dense rows where the matrix is well
-    enough conditioned for it.
+    ``single`` gives the rows in single precision, which is followed where the matrix is well enough
+    conditioned for it.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if isinstance(X, Rows):
         return PenalizedHessian("primal", _Primal(*common))
-    single = single and X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
+    fits = X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -151,9 +151,9 @@ def factorize_exactly(
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
     # A sparse Gram matrix is what takes the time of a small one.
     pays = not (dual_is_smaller and sparse.issparse(X) and n <= LARGEST_NUMPY_SIDE)
-    if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
+    if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
-            found = engine(*common, dtype=np.float32)
+            found = engine(single().in_memory, *common[1:], dtype=np.float32)
             return PenalizedHessian(side, found, "factorized in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
@@ -181,7 +181,9 @@ class _Primal(Blocks):
     ) -> None:
         self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
-        self._rows = as_rows(X.astype(dtype) if dtype == np.float32 else X, fit_intercept)
+        self._rows = as_rows(
+            X.astype(dtype, copy=False) if dtype == np.float32 else X, fit_intercept
+        )
         self._fit_intercept = fit_intercept
         M = self._gram(D.astype(dtype))
         self._add_penalty(M, Q, intercept_curvature)
@@ -289,7 +291,7 @@ class _Dual(Blocks):
         self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
         penalized = Q > 0
-        X = X.astype(dtype) if dtype == np.float32 else X
+        X = X.astype(dtype, copy=False) if dtype == np.float32 else X
         self._penalized = None if penalized.all() else np.flatnonzero(penalized)
         self._free = np.flatnonzero(~penalized)
         self._P = X if self._penalized is None else X[:, self._penalized]

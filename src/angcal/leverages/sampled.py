@@ -170,16 +170,16 @@ class SampledHessian:
     def is_correlated(self) -> bool:
         """Whether columns go together so much that sizes cannot predict the forms of rows.
 
-        Told by the largest eigenvalue of the Hessian with unit diagonal, after five steps of the
+        Told by the largest eigenvalue of the Hessian with unit diagonal, after four steps of the
         power method; of one problem. Only of dense rows that can be factorized instead.
         """
         dense = isinstance(self._rows, DenseRows) and not isinstance(self._rows, SparseRows)
         if not dense or min(self.shape) > plan.LARGEST_PROBED_SIDE:
             return False
         half = self._rows.place(np.sqrt(self._inverse_diagonal))
-        V = self._rows.place(np.random.default_rng(0).normal(size=(self._rows.width, 1)))
+        V = self._rows.place(np.random.default_rng(0).normal(size=(self._rows.width, 2)))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for _ in range(5):
+            for _ in range(4):
                 V = half * self._apply(half * V / np.linalg.norm(V, axis=0))[0]
             return not np.linalg.norm(V, axis=0).max() <= plan.LARGEST_EIGENVALUE
 
