@@ -24,6 +24,7 @@ from studies.peers.compare import (
     gaps,
     joined,
     ranking,
+    regular,
 )
 from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
@@ -225,10 +226,10 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
         "search a penalty inside every fold:"
     )
     kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
-    every = cell_means(values).drop(columns=COARSE, errors="ignore")
-    means = everywhere(every)
+    every = values.drop(columns=COARSE, errors="ignore")
+    means = everywhere(cell_means(regular(every)))
     dropped = [name for name in every if name not in means]
-    told = f"Not ranked, as it failed on all splits of a cell: {listed(dropped)}."
+    told = f"Not ranked, as it was run on a part of the splits or failed: {listed(dropped)}."
     return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
 
 
@@ -327,7 +328,7 @@ def _costly_by_ratio(values: pd.DataFrame, settings: RealSettings) -> list[str]:
     if inside.empty:
         return []
     title = f"{_small(settings)}, with the costly methods:"
-    return [title, excess_table(everywhere(cell_means(inside)), "ratio", "n/d")]
+    return [title, excess_table(everywhere(cell_means(regular(inside))), "ratio", "n/d")]
 
 
 def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[Any, str, float, float]]:

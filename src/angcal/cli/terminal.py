@@ -238,6 +238,18 @@ def at_least(least: int, message: str) -> Callable[[str], int]:
     return number
 
 
+def between_zero_and_one(example: float) -> Callable[[str], float]:
+    """A type of argument: numbers between 0 and 1, such as the example."""
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not 0.0 < value < 1.0:
+            raise ArgumentTypeError(f"{text} is not between 0 and 1, as {example:g} is")
+        return value
+
+    return number
+
+
 def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
     """Arguments of the commands that fit a table."""
     parser.add_argument("data", type=Path, help="table with one row for each labeled case")

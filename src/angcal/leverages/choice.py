@@ -12,7 +12,7 @@ from angcal._typing import Floats, Matrix
 from angcal.leverages.factorized import PenalizedHessian, factorize_exactly
 from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
-from angcal.rows import FarRows, Rows, as_rows
+from angcal.rows import DenseRows, FarRows, Rows, as_rows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
@@ -112,6 +112,7 @@ def factorize(
     d = X.shape[1]
     columns = np.arange(d) if active is None else np.flatnonzero(active)
     Q = _restrict(penalty_curvature, columns)
+    rows = as_rows(X, fit_intercept)
 
     def exact() -> PenalizedHessian | FarHessian:
         # Rows that come in blocks stay where they are; the primal needs no more of them.
@@ -123,8 +124,11 @@ def factorize(
             return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        single = method in ("auto", "single")
-        return factorize_exactly(*common, single=single)
+        if method not in ("auto", "single"):
+            return factorize_exactly(*common)
+        # Many penalties, and the look at sampled rows before, share one copy.
+        kept = rows.single if active is None and isinstance(rows, DenseRows) else None
+        return factorize_exactly(*common, single=kept or as_rows(X_active, fit_intercept).single)
 
     if method in ("exact", "single"):
         return exact()
@@ -133,7 +137,6 @@ def factorize(
         raise ValueError(f"observables='randomised' is not possible: {reason}. Use 'auto'.")
     if reason is not None or (method == "auto" and not _samples(X)):
         return exact()
-    rows = as_rows(X, fit_intercept)
     sampled = SampledHessian(rows, curvatures, Q, intercept_curvature)
     if method == "auto" and sampled.is_correlated:
         return exact()

@@ -180,7 +180,7 @@ def _p_values(test: PValues) -> tuple[str, ...]:
 
 def _with_ends(value: float, ends: tuple[float, float]) -> str:
     if not np.isfinite(ends).all():
-        return "cannot be told"
+        return "not determined"
     return f"{signed(value)} ({signed(ends[0])} to {signed(ends[1])})"
 
 
