@@ -44,6 +44,44 @@ def model(tmp_path_factory):
     return out
 
 
+@pytest.mark.parametrize(
+    "more", [(), ("--interval",), ("--plain", "--score"), ("--id", "who"), ("--prevalence", "0.1")]
+)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_large_file_is_predicted_block_by_block(more, kind, model, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyarrow")
+    from angcal.tables import reading, streaming
+
+    new = new_frame(who=[f"={k}" for k in range(30)], extra=1.0)
+    new.loc[3, "x0"] = 50.0
+    new.to_parquet(tmp_path / "new.parquet")
+    for name in ("whole", "blocks"):
+        out = tmp_path / f"{name}.{kind}"
+        assert run("predict", model, tmp_path / "new.parquet", "--out", out, *more, "--json") == 0
+        monkeypatch.setattr(reading, "LARGEST_SHARE", 0.0)
+        monkeypatch.setattr(streaming, "BATCH_CELLS", 200)
+    read = pd.read_parquet if kind == "parquet" else pd.read_csv
+    whole, blocks = (read(tmp_path / f"{name}.{kind}") for name in ("whole", "blocks"))
+    pd.testing.assert_frame_equal(blocks, whole, rtol=1e-12)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[:1] == "{"]
+    same = ("rows", "classes", "rows_outside_training", "target", "leave_one_out")
+    assert [told[0][key] for key in same] == [told[1][key] for key in same]
+    assert any("of the first" in note and "far outside" in note for note in told[1]["warnings"])
+
+
+def test_an_error_in_a_later_block_leaves_no_file(model, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyarrow")
+    from angcal.tables import reading, streaming
+
+    new_frame().to_parquet(tmp_path / "new.parquet")
+    monkeypatch.setattr(reading, "LARGEST_SHARE", 0.0)
+    monkeypatch.setattr(streaming, "BATCH_CELLS", 200)
+    left = iter([{"classes": {}, "rows": 9}])
+    monkeypatch.setattr("angcal.cli.predict._counted", lambda table: next(left))
+    assert run("predict", model, tmp_path / "new.parquet", "--out", tmp_path / "p.csv") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["new.parquet"]
+
+
 def test_many_classes(tmp_path, capsys):
     rng = np.random.default_rng(0)
     codes = np.arange(240) % 12

@@ -26,7 +26,7 @@ from angcal.leverages.many import knots
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.observables import honest_scores, observe
 from angcal.penalty_path import LooCurves, cosines_under, make_design, observe_path
-from angcal.penalty_path.choice import fit_curves
+from angcal.penalty_path.curve_fits import curve_fit
 from angcal.penalty_path.leverages import sampling_order
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
@@ -331,7 +331,8 @@ def test_curves_are_platt_fits():
     scores = rng.normal(size=(80, 3)) * [1.0, 5.0, 0.2] + [0.0, 2.0, 1.0]
     y = (rng.random(80) < expit(scores[:, 0])).astype(float)
     weights = rng.uniform(0.5, 2.0, 80)
-    a, b = fit_curves(scores, y, weights)
+    fit = curve_fit(scores, y, weights)
+    a, b = fit.slopes, fit.offsets
     omega = weights / weights.mean()
     n_positive = omega @ y
     targets = np.where(y == 1, (n_positive + 1) / (n_positive + 2), 1 / (80 - n_positive + 2))
@@ -353,12 +354,13 @@ def test_curves_without_a_row_are_refits():
     scores = rng.normal(size=(60, 2)) * [1.0, 3.0]
     y = (rng.random(60) < expit(scores[:, 0])).astype(float)
     curves = LooCurves(scores, scores, scores, y, np.ones(60))
-    whole = expit(curves.parameters[0] * scores + curves.parameters[1])
+    whole = expit(curves.fit.slopes * scores + curves.fit.offsets)
     for c in range(2):
         refits = np.empty(60)
         for i in range(60):
             kept = np.arange(60) != i
-            a, b = fit_curves(scores[kept][:, [c]], y[kept], np.ones(59))
+            fit = curve_fit(scores[kept][:, [c]], y[kept], np.ones(59))
+            a, b = fit.slopes, fit.offsets
             refits[i] = expit(a[0] * scores[i, c] + b[0])
         moved = np.abs(whole[:, c] - refits).mean()
         assert np.abs(curves.probabilities[:, c] - refits).mean() < 0.2 * moved
@@ -367,7 +369,8 @@ def test_curves_without_a_row_are_refits():
 def test_scores_against_the_labels_get_a_flat_curve_and_separated_ones_a_finite_one():
     u = np.linspace(-1.0, 1.0, 50)[:, None]
     y = (u[:, 0] > 0).astype(float)
-    a, b = fit_curves(np.hstack([-u, u]), y, np.ones(50))
+    fit = curve_fit(np.hstack([-u, u]), y, np.ones(50))
+    a, b = fit.slopes, fit.offsets
     assert a[0] == 0
     assert_allclose(expit(b[0]), 0.5)
     assert 0 < a[1] < 1e3

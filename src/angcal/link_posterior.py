@@ -19,8 +19,8 @@ How the integral is taken:
 - For each c and κ the offset is nearly normal about its optimum, with variance V. Averaging over it
   is exact: it adds V to τ².
 - For each c, log κ takes steps of one posterior standard deviation.
-- The labels count for half. Their leave-one-out scores lean on each other, the penalty was perhaps
-  chosen by the same labels, and rows are not Gaussian.
+- The labels count for half. Their leave-one-out scores depend on each other, the penalty was chosen
+  perhaps by the same labels, and rows are not Gaussian.
 
 Where labels are many, one (a, β) is left and F̄ is its curve. Where they are few, or tell the
 classes apart without error, F̄ is less sure than the best curve, as it should be: docs/research.md
@@ -29,16 +29,17 @@ has what this was compared with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.curve import CurvePart, noise_share
-from angcal.leverages.groups import Groups
+from angcal.leverages.groups import Groups, whole_groups
 from angcal.links import Link
 from angcal.score_bins import BinnedScores, bin_scores
 
@@ -49,6 +50,8 @@ HERMITE = tuple(
     for node, weight in zip(*np.polynomial.hermite_e.hermegauss(5), strict=True)
 )
 """Nodes and weights of E f(Z), for a cosine that is known up to a normal error."""
+LEAST_ERROR = 5e-3
+"""Of a cosine that was estimated."""
 HOPELESS = 12.0
 """In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
@@ -57,8 +60,6 @@ UNKNOWN_SCALE_SD = 3.0
 """Of log κ, for an interval of the angle that holds whatever κ is."""
 LOG_SCALES = (-5.0, 7.0)
 """Bounds of log κ."""
-ROWS_AT_ONCE = 2048
-"""Rows whose own labels are undone at a time: 55 curves of 16 probits each, some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,14 @@ class Belief:
             return [(cosine, 1.0 / len(self.cosines)) for cosine in self.cosines]
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
-        # It is never taken to be known better than this, unless exactly.
-        error = max(known.typical_error, 5e-3)
+        # Each side as its interval says: an angle that may be far smaller gives curves that may be
+        # far flatter. It is never taken to be known better than ``LEAST_ERROR``, unless exactly.
+        sides = known.sides or (known.standard_error, known.standard_error)
+        below, above = (max(side, LEAST_ERROR) for side in sides)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
-            (float(np.clip(known.cosine + step * error, low, high)), share)
+            (float(np.clip(known.cosine + step * (below if step < 0 else above), low, high)), share)
             for step, share in HERMITE
         ]
 
@@ -268,7 +271,9 @@ class LinkPosterior:
         """
         found = np.empty(len(scores))
         together = np.arange(len(scores)) if groups is None else groups.codes
-        for rows in _whole_groups(together):
+        # Every curve is a sum of up to 16 probits.
+        most = max(1, plan.BLOCK_ENTRIES // (16 * len(self.curves.slopes)))
+        for rows in whole_groups(together, np.arange(len(scores)), most):
             given = (scores[rows], labels[rows], weights[rows])
             found[rows] = self._without_own(*given, None if groups is None else together[rows])
         return found
@@ -392,18 +397,6 @@ class LinkPosterior:
         log_weights += np.log(deviations / widths) - 0.5 * off**2 + log_measure
         cosines = np.full(len(scales), cosine)
         return Curves(log_weights, cosines, slopes, offsets + moves, noises, deviations)
-
-
-def _whole_groups(together: np.ndarray) -> Iterator[np.ndarray]:
-    """Numbers of rows, a few thousand at a time, those of equal ``together`` next to each other."""
-    order = np.argsort(together, kind="stable")
-    first = np.flatnonzero(np.diff(together[order], prepend=-1))
-    start = 0
-    while start < len(order):
-        later = first[np.searchsorted(first, start + ROWS_AT_ONCE) :]
-        end = int(later[0]) if len(later) else len(order)
-        yield order[start:end]
-        start = end
 
 
 def link_posterior(

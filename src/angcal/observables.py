@@ -54,6 +54,9 @@ from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
 from angcal.rows import FarRows
 
+ROWS_AT_ONCE = 1 << 20
+"""Rows whose counts are in memory at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Observables:
@@ -125,7 +128,7 @@ class Observables:
         """Rows that are left out together; None where each is left out alone."""
         return None if self.group_moves is None else self.group_moves.groups
 
-    @cached_property
+    @property
     def leverage_shares(self) -> Floats:
         """h_iD_i: each row's share of the degrees of freedom, summed over classes."""
         shares = self.leverages * self.curvatures
@@ -158,7 +161,7 @@ class Observables:
         """r̂² = ‖ψ‖²/n."""
         return float(np.sum(self.residuals**2) / self.n_samples)
 
-    @cached_property
+    @property
     def loo_steps(self) -> Floats:
         """γ_i = h_i/(1 − h_i D_i) = x_iᵀĤ₍₋ᵢ₎x_i."""
         return left_out(self.leverages, self.curvatures)
@@ -170,7 +173,7 @@ class Observables:
             return self.scores - self.group_moves.all
         return self.scores - self.loo_steps * self.residuals
 
-    @cached_property
+    @property
     def slope_steps(self) -> Floats:
         """(h_i − (ΣD + Nq₀)⁻¹)/(1 − h_i D_i): γ_i without the intercept's share."""
         slope_leverages = np.maximum(self.leverages - self.intercept_leverage, 0.0)
@@ -268,9 +271,11 @@ def _group_leverages(
     shape, per_fit = curvatures[0].shape, curvatures[0][0].size
     rows = fits[0].design if fits[0].has_shared_design else None
     far = isinstance(rows, FarRows) and len(fits) * per_fit > 1
-    if rows is None or not (far or batch_takes_groups(rows, groups)):
+    alone = len(fits) == 1  # a fit of its own is followed further than one step
+    if rows is None or not (far or (not alone and batch_takes_groups(rows, groups))):
         return [
-            fit.group_leverages(D, groups, c) for (fit, D), c in zip(pairs, levels, strict=True)
+            fit.group_leverages(D, groups, c, rounds=alone)
+            for (fit, D), c in zip(pairs, levels, strict=True)
         ]
     together: Any = far_groups if far else batch_of_groups
     found = together(
@@ -347,11 +352,13 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     """
     if not fit.fit_intercept:
         return observables.loo_scores
-    codes, moves = fit.labels.astype(np.intp), observables.group_moves
-    two = isinstance(fit.loss, Logistic)
+    moves, two = observables.group_moves, isinstance(fit.loss, Logistic)
     K = 2 if two else fit.loss.n_scores
     if not isinstance(fit.loss, Logistic | Multinomial):
         return observables.calibration_scores
+    if moves is None and two:
+        return observables.loo_scores + _shifts_of_two(fit.labels, fit.weights)
+    codes = fit.labels.astype(np.intp)
     if moves is None:
         shifts = count_shifts(codes, fit.weights, K)
     else:
@@ -371,8 +378,32 @@ def count_shifts(
     totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
     codes, weights = codes[rows], weights[rows]
     shifts = np.zeros((len(codes), n_classes))
-    shifts[np.arange(len(codes)), codes] = weights / totals[codes] * total / (total - weights)
+    shifts[np.arange(len(codes)), codes] = count_shift(weights, totals[codes], total)
     return shifts
+
+
+def usual_weights(case_weights: Floats) -> Floats:
+    """Weights of mean one; of one number for all rows nothing is made for each of them."""
+    if case_weights.strides == (0,):
+        return np.broadcast_to(1.0, case_weights.shape)
+    return case_weights / np.mean(case_weights)
+
+
+def count_shift(weights: Floats, in_class: Floats, total: float) -> Floats:
+    """(ω_i/W_y)·W/(W − ω_i)."""
+    return weights / in_class * total / (total - weights)
+
+
+def _shifts_of_two(labels: Floats, weights: Floats) -> Floats:
+    """The same for the one score of two classes; some rows at a time."""
+    found, total = np.empty(len(labels)), float(weights.sum())
+    positive = float(weights @ labels)
+    for start in range(0, len(labels), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        own = labels[rows] == 1.0
+        in_class = np.where(own, positive, total - positive)
+        found[rows] = np.where(own, 1.0, -1.0) * count_shift(weights[rows], in_class, total)
+    return found
 
 
 def group_count_shifts(

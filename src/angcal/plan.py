@@ -9,15 +9,14 @@ from __future__ import annotations
 # -- blocks of rows --------------------------------------------------------------------------
 
 BLOCK_ENTRIES = 2_000_000
-"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on."""
+"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on. Squares of a
+design up to this size are kept for all penalties of a path."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
-"""Entries of a block whose squares are wanted too: in the cache, and on a GPU."""
+"""Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU."""
 GRAM_ENTRIES = 1 << 19
 """Entries of a piece whose squares are summed where rows are far: 2 to 4 MB."""
-KEPT_ENTRIES = 2_000_000
-"""Entries of a design whose squares are kept for all penalties of a path (8 MB)."""
 PRODUCT_ENTRIES = 50_000_000
-"""Entries of X̃V that are held at a time (200 MB in single precision)."""
+"""Entries of X̃V, or of all matrices of a pass, that are held at a time (200 to 400 MB)."""
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 
@@ -28,8 +27,6 @@ LONGEST_EIGENBASIS = 512
 LONGEST_CORRELATED_BASIS, CORRELATED = 2000, 5.0
 """The same where the largest eigenvalue is so many times what independent entries would have: 9 to
 43 times for images, molecules and advertisements, 1.6 for Gaussian rows of correlation 0.5."""
-LONGEST_DOUBLE_BASIS = 128
-"""Up to this side double precision costs next to nothing."""
 MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
 """Rows up to which, and columns per row from which, XXᵀ costs less than the products it saves."""
 RANK_TOLERANCE = 1e-13
@@ -57,7 +54,7 @@ MOST_SINGLE_ENTRIES = 100_000_000
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
-"""Below this side a factorization in double precision takes next to no time."""
+"""Below this side factorizations and eigenbases in double precision take next to no time."""
 BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
 SEPARATE_PRODUCTS = 500_000_000
@@ -68,6 +65,12 @@ SHARED_ROUNDS, MOST_ROUNDS = 2, 8
 """Rounds of the steps that all classes share: at least, and at most. Strong penalties need no more
 than two; weak ones on separable rows do: at one round their steps are half of what they should be,
 and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
+GROUP_TOLERANCE, MOST_GROUP_ROUNDS = 3e-3, 8
+"""Leave-group-out scores are settled where a round moves them by less than this share of their
+spread. A round takes half of the error or more, so that 1 % is kept (studies/groups.py)."""
+GROUP_ROUND_PRODUCTS, GROUP_ROW_PRODUCTS = 500_000_000, 150
+"""Products that rounds may take even where leaving one row out takes less (a tenth of a second),
+and those that cost as much as what else a round does to each score of a row."""
 SAMPLED_CLASSES = 3
 """Classes whose own steps say by how much shared ones are off."""
 MOST_SHIFTED_CLASSES = 200
@@ -99,8 +102,6 @@ first steps are too short, as curvatures fall while scores grow."""
 LARGEST_SINGLE_INFLATION = 100.0
 """Diagonal of an inverse, of a matrix with unit diagonal, up to which one that was summed in single
 precision is good to a few times 1e-5."""
-MATRIX_ENTRIES = 50_000_000
-"""Entries of all matrices that one pass brings back (400 MB)."""
 MAPPED_BYTES = 1 << 28
 """Size from which a memory map is read in blocks; a smaller one is an array like any other."""
 
@@ -132,6 +133,14 @@ def samples(n: int, d: int) -> bool:
 def takes_matrices(d: int, streamed: bool) -> bool:
     """Whether passes over far rows bring back matrices of side d, and leverages are exact."""
     return d <= (LARGEST_STREAMED_GRAM if streamed else LARGEST_FAR_GRAM)
+
+
+def penalties_at_once(n: int, d: int, n_classes: int) -> int:
+    """Penalties on far rows that have vectors at a time, where they need them.
+
+    Some 16 for each score: at most an eighth of X together, or 32 MB.
+    """
+    return max(1, max(n * d // 8, 4_000_000) // (16 * n * (n_classes if n_classes > 2 else 1)))
 
 
 def last_step(n: int, width: int) -> float:

@@ -40,6 +40,7 @@ from angcal.arrays import (
     on_host,
     placed_like,
     product,
+    slices,
     transposed_product,
 )
 
@@ -240,14 +241,14 @@ class Rows(ABC):
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         """x_ij² in blocks that stay in the cache."""
         for rows, X in self.blocks():
-            for part in _slices(X.shape[0], plan.CACHE_ENTRIES // max(self.shape[1], 1)):
+            for part in slices(X.shape[0], plan.CACHE_ENTRIES, self.shape[1]):
                 block = X[part]
                 yield slice(rows.start + part.start, rows.start + part.stop), block * block
 
     def dense_blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Floats]]:
         """Dense blocks of bounded size as NumPy arrays."""
         for rows, X in self.blocks():
-            for part in _slices(X.shape[0], plan.BLOCK_ENTRIES // max(self.shape[1], 1)):
+            for part in slices(X.shape[0], plan.BLOCK_ENTRIES, self.shape[1]):
                 block = X[part]
                 block = block.toarray() if sparse.issparse(block) else block
                 yield (
@@ -314,9 +315,28 @@ def _is_large(X: Any, V: Any) -> bool:
     return V.ndim == 2 and X.size > plan.KEPT_ENTRIES
 
 
-def _slices(n: int, step: int) -> Iterator[slice]:
-    step = max(1, step)
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+def _far_ahead(X: Any, V: Any) -> Any:
+    """As `_ahead`, of rows that are in double precision whatever V is."""
+    if V.dtype == np.float64 or is_tensor(X):
+        return _ahead(X, V)
+    found = np.empty((X.shape[0], *V.shape[1:]), dtype=V.dtype)
+    for part, x in dense_parts(X, plan.GRAM_ENTRIES, V.dtype, reuse=True):
+        found[part] = x @ V
+    return found
+
+
+def _far_curve(intercept: bool, X: Any, V: Any, D: Any) -> Any:
+    """As `_there_and_back`, piece by piece."""
+    if is_tensor(X):
+        return _there_and_back(_ahead, _back, intercept, X, V, D)
+    total = np.zeros(V.shape)
+    for part, x in dense_parts(X, plan.GRAM_ENTRIES, V.dtype, reuse=True):
+        total += _there_and_back(np.matmul, _transposed, intercept, x, V, D[part])
+    return total.astype(V.dtype, copy=False)
+
+
+def _transposed(X: Any, U: Any) -> Any:
+    return X.T @ U
 
 
 class DenseRows(Rows):
@@ -341,7 +361,7 @@ class DenseRows(Rows):
         if n * entries_per_row <= plan.PRODUCT_ENTRIES:
             yield slice(0, n), self.X
             return
-        for rows in _slices(n, plan.PRODUCT_ENTRIES // entries_per_row):
+        for rows in slices(n, plan.PRODUCT_ENTRIES, entries_per_row):
             yield rows, self.X[rows]
 
     def take(self, index: np.ndarray) -> Floats:
@@ -359,7 +379,7 @@ class DenseRows(Rows):
         return self._single
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
-        if self.X.size > plan.KEPT_ENTRIES:
+        if self.X.size > plan.BLOCK_ENTRIES:
             yield from super()._squares()
             return
         # Several penalties ask for the squares of the same few rows.
@@ -458,7 +478,7 @@ class TensorRows(Rows):
         return (U.T @ X).T if narrow and U.ndim == 2 else X.T @ U
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
-        for rows in _slices(self.shape[0], plan.DEVICE_ENTRIES // max(self.shape[1], 1)):
+        for rows in slices(self.shape[0], plan.DEVICE_ENTRIES, self.shape[1]):
             block = self.X[rows, :]
             yield rows, block * block
 
@@ -467,7 +487,8 @@ class FarRows(Rows):
     """Rows that are read anew on every pass, so that passes are what a fit costs.
 
     Everything is asked of `sum` and `map`, by functions that may travel to where the blocks are;
-    ``passes`` counts these. Entries are in double precision, or are widened to it.
+    ``passes`` counts these. Entries are widened to double precision, or narrowed to single by
+    products of `single`.
 
     Attributes
     ----------
@@ -477,13 +498,30 @@ class FarRows(Rows):
 
     far = True
     streamed = True
-    _marks: Floats | None = None
-    ahead = staticmethod(_ahead)
+    _marks: np.ndarray | None = None
+    ahead = staticmethod(_far_ahead)
     back = staticmethod(_back)
+    _dtype: Any = np.float64
+    _counter: FarRows | None = None
 
     @property
     def dtype(self) -> Any:
-        return np.dtype(np.float64)
+        return np.dtype(self._dtype)
+
+    @property
+    def passes(self) -> int:
+        """Passes so far, in whatever precision."""
+        return self._passes if self._counter is None else self._counter.passes
+
+    @passes.setter
+    def passes(self, count: int) -> None:
+        if self._counter is None:
+            self._passes = count
+        else:
+            self._counter.passes = count
+
+    def curve(self, V: Any, D: Any) -> Any:
+        return self.sum(partial(_far_curve, self.intercept), (V,), (D,))
 
     def _count(self, products: int) -> None:
         """Passes are counted where they are made."""
@@ -492,21 +530,37 @@ class FarRows(Rows):
         self.passes += 1
         return super().sum(*arguments, **options)
 
-    def map(self, *arguments: Any, **options: Any) -> Any:
+    def map(
+        self,
+        f: Callable[..., Any],
+        shared: Sequence[Any] = (),
+        vectors: Sequence[Any] = (),
+        *,
+        entries_per_row: int = 0,
+    ) -> Any:
         self.passes += 1
-        return super().map(*arguments, **options)
+        found = Stacked(self.shape[0])
+        for rows, block in self.blocks(entries_per_row):
+            found.put(rows, f(block, *shared, *(v[rows] for v in vectors)))
+        return found.values
 
     def sweep(
         self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
     ) -> tuple[Any, Any]:
         """(map, sum) of a function that returns both for its block, in one pass."""
         self.passes += 1
-        stacked, total = [], None
+        found, total = Stacked(self.shape[0]), None
         for rows, block in self.blocks():
             lines, part = f(block, *shared, *(v[rows] for v in vectors))
-            stacked.append(lines)
+            found.put(rows, lines)
             total = part if total is None else added(total, part)
-        return np.concatenate(stacked), total
+        return found.values, total
+
+    def forward(self, V: Any) -> Any:
+        images = self.map(self.ahead, (V[: self.shape[1]],))
+        if self.intercept:
+            images += V[self.shape[1] :]
+        return images
 
     def image_and_marks(self, V: Floats) -> Floats:
         """X̃V; the same pass brings `marks`, which would take one of their own."""
@@ -514,15 +568,29 @@ class FarRows(Rows):
 
     def split_marks(self, images: Floats) -> Floats:
         """X̃V of X̃[V, `directions`]; the rest is kept as `marks`."""
-        self._marks = images[:, -3:]
+        # Only whether they differ is asked: in single precision, from 0 to 1.
+        own, marks = images[:, -3:], np.empty((len(images), 3), np.float32)
+        low, high = own.min(axis=0), own.max(axis=0)
+        unit = np.maximum(high - low, np.finfo(float).tiny)
+        for part in slices(len(own), plan.BLOCK_ENTRIES):
+            marks[part] = (own[part] - low) / unit
+        self._marks = marks
         return np.ascontiguousarray(images[:, :-3])
 
     @property
-    def marks(self) -> Floats:
-        """Rows along three random directions, (n, 3), by which copies of rows are told."""
+    def marks(self) -> np.ndarray:
+        """Rows along three random directions, (n, 3), by which copies of rows are found.
+
+        In units of their range, from 0.
+        """
         if self._marks is None:
-            self._marks = self.forward(self.directions)
+            self.split_marks(self.forward(self.directions))
+        assert self._marks is not None
         return self._marks
+
+    def forget_marks(self) -> None:
+        """Give their memory back; they would take a pass of their own if asked for again."""
+        self._marks = None
 
     @property
     def directions(self) -> Floats:
@@ -531,7 +599,12 @@ class FarRows(Rows):
         return np.vstack([directions, np.zeros((int(self.intercept), 3))])
 
     def single(self) -> FarRows:
-        return self
+        """The same rows, which are multiplied in single precision."""
+        if self._dtype == np.float32:
+            return self
+        rows = copy(self)
+        rows._counter, rows._dtype = self, np.float32
+        return rows
 
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
         return self.sum(_squares_of_block, (), (weights,), merge=_totals_and_peaks)
@@ -546,10 +619,23 @@ class FarRows(Rows):
         return self.sum(_total_of_block) / self.shape[0]
 
 
+class Stacked:
+    """Lines of n rows that come block by block; never twice in memory."""
+
+    def __init__(self, n: int) -> None:
+        self._n, self.values = n, np.empty(0)
+
+    def put(self, rows: slice, lines: Floats) -> None:
+        """Lines of these rows."""
+        if rows.start == 0:
+            self.values = np.empty((self._n, *lines.shape[1:]), dtype=lines.dtype)
+        self.values[rows] = lines
+
+
 def dense_parts(
     X: Any, entries: int = plan.BLOCK_ENTRIES, dtype: Any = np.float64, reuse: bool = False
 ) -> Iterator[tuple[slice, Floats]]:
-    """Rows of a block in dense pieces of bounded size, where they are, as doubles or as told.
+    """Rows of a block in dense pieces of bounded size, where they are, as doubles or as asked.
 
     With ``reuse`` a piece that had to be converted is overwritten by the next one. Workers of a
     cluster give memory back at once, and taking it anew would cost as much as the work on it.
@@ -557,7 +643,7 @@ def dense_parts(
     tensor = is_tensor(X)
     entries = plan.DEVICE_ENTRIES if tensor else entries
     buffer: Any = None
-    for part in _slices(X.shape[0], entries // max(X.shape[1], 1)):
+    for part in slices(X.shape[0], entries, X.shape[1]):
         piece = X[part]
         piece = piece.toarray() if sparse.issparse(piece) else piece
         if tensor:
@@ -675,7 +761,7 @@ class RotatedRows(DenseRows):
 
 def _mapped(X: np.memmap) -> Iterator[np.ndarray]:
     """Blocks of a memory map, whose pages are given back after each."""
-    for part in _slices(len(X), plan.BLOCK_ENTRIES // max(X.shape[1], 1)):
+    for part in slices(len(X), plan.BLOCK_ENTRIES, X.shape[1]):
         yield X[part]
         # Pages of a private copy (mode "c") hold changes that are nowhere else.
         if X.mode in ("r", "r+", "w+") and hasattr(mmap, "MADV_DONTNEED"):
@@ -766,7 +852,7 @@ def _is_correlated(X: Floats) -> bool:
 def column_basis(X: Floats) -> Floats:
     """Q with orthonormal columns, the eigenbasis of XᵀX: X = (XQ)Qᵀ."""
     gram = X.T @ X
-    if len(gram) > plan.LONGEST_DOUBLE_BASIS:
+    if len(gram) >= plan.SMALLEST_SINGLE_SIDE:
         # Any orthogonal basis would do, and eigenvectors in single precision are orthogonal to
         # 1e-6. Every column is kept, so that nothing of X is lost.
         gram = gram.astype(np.float32)

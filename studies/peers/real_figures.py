@@ -18,6 +18,7 @@ from studies.peers.compare import by_method, cell_means, dataset_ranks, everywhe
 from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import REAL, RealSettings
+from studies.peers.real_claims import summarise_claims
 from studies.peers.real_tables import (
     complete,
     excess,
@@ -27,7 +28,7 @@ from studies.peers.real_tables import (
 )
 
 OWN = (TUNED, DEFAULT)
-# Few enough lines in each to be told apart without colour; angcal's two are in all of them.
+# Few enough lines in each to differ without colour; angcal's two are in all of them.
 PANELS: dict[str, tuple[str, ...]] = {
     "one fit or five folds, C = 1": (
         "logistic",
@@ -203,6 +204,12 @@ RANKS = Result(
     REAL,
     summarise_ranks,
     draw_ranks,
+)
+CLAIMS = Result(
+    "claims",
+    "Ranks and tests on all tasks, and on the half that nothing was chosen on",
+    REAL,
+    summarise_claims,
 )
 LOSSES = Result(
     "log-loss",

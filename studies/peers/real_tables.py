@@ -10,7 +10,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, Columns, markdown, table_of, with_error, yes_or_no
-from studies.peers.benchmark import SELDOM
+from studies.peers.benchmark import SIDES
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -18,6 +18,7 @@ from studies.peers.compare import (
     Ranking,
     by_method,
     cell_means,
+    cell_of,
     duels,
     everywhere,
     gaps,
@@ -350,11 +351,14 @@ def lost_table(
 ) -> list[str]:
     """A line for each cell in which the best of the peers is clearly better than one of ours."""
     lost = lost_cells(values, own)
+    counts = values[own].dropna().groupby(level=cell_of(values)).size()
+    once = int((counts < 2).sum())
     told = (
         f"The best of the {peers} is clearly better than {own} in {len(lost)} of "
-        f"{len(cell_means(values))} cells. Choosing the best of many by the same splits flatters "
+        f"{len(counts) - once} cells. Choosing the best of many by the same splits flatters "
         "the peers."
     )
+    told += f" {once} cells have one split of {own}, which cannot tell." if once else ""
     lines = [
         (*(cell(where) for cell in cells.values()), peer, with_error(mean, error, None))
         for where, peer, mean, error in lost
@@ -385,7 +389,7 @@ def _tasks(splits: pd.DataFrame) -> str:
 def _left_out(splits: pd.DataFrame) -> str:
     """Sets without any size, with the reasons, and sizes that were not run."""
     lines = []
-    for name, group in splits[splits["side"] != SELDOM].groupby("dataset", sort=False):
+    for name, group in splits[splits["side"].isin(SIDES)].groupby("dataset", sort=False):
         reasons = group[group["not_run"] != ""].groupby("not_run", sort=False)["ratio"].unique()
         lines += [
             f"{name} at n/d = {', '.join(f'{ratio:g}' for ratio in sorted(ratios))}: {reason}"

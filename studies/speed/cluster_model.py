@@ -57,7 +57,7 @@ def block_seconds() -> dict[str, float]:
     V = rng.normal(size=(D + 1, 1)) / np.sqrt(D)
     ray, shares = np.hstack([V, V]), np.array(plan.LADDER)
     roots = np.tril(rng.normal(size=(1, D + 1, D + 1))) / N
-    signs, inner = far._packed_signs(N), rng.normal(size=(D + 1, 1, far.PROBES))
+    signs, inner = far.packed_signs(N), rng.normal(size=(D + 1, 1, far.PROBES))
     loss, single, one = Logistic(), np.float32, np.ones(1)
 
     def look(stride: int, ray: Any, shares: Any) -> Any:
@@ -71,8 +71,8 @@ def block_seconds() -> dict[str, float]:
         "closing": lambda: far_matrix._closing_of_block(
             loss, True, X, V, np.hstack([V, V, V]), y, omega
         ),
-        "leverages": lambda: far._forms_of_block(single, X, roots, curvature[:, None], signs),
-        "couplings": lambda: far._images_of_block(single, True, X, inner),
+        "leverages": lambda: far.forms_of_block(single, X, roots, curvature[:, None], signs),
+        "couplings": lambda: far.images_of_block(single, True, X, inner),
     }
     return {name: fastest(call) for name, call in calls.items()}
 

@@ -30,12 +30,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
+from angcal.cli.result_table import blocks_written, write_table
 
 ROWS_AT_ONCE = 20_000
 
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         nargs="?",
-        type=_confidence,
+        type=terminal.between_zero_and_one(0.9),
         const=0.9,
         metavar="CONFIDENCE",
         help="add intervals of this confidence (default: 0.9)",
@@ -92,13 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _confidence(text: str) -> float:
-    level = float(text)
-    if not 0.0 < level < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.9 is")
-    return level
-
-
 def execute(options: argparse.Namespace) -> None:
     """Carry out a parsed command line."""
     parquet = options.out.lower().endswith(".parquet")
@@ -109,7 +102,7 @@ def execute(options: argparse.Namespace) -> None:
     if options.out != "-":
         inputs = () if options.force else (options.data, options.model)
         terminal.check_out(Path(options.out), ".csv", ".parquet", inputs=inputs)
-    from angcal.tables.reading import check_file, read_table
+    from angcal.tables.reading import check_file, is_large, read_table
 
     check_file(options.data)
     if not options.model.exists():
@@ -119,6 +112,11 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, terminal.noted() as notes:
         begin("reading the model")
         model, known = load(options.model, key=options.key), about(options.model)
+        if is_large(options.data):
+            begin("predicting, block by block")
+            numbers, more = _predict_large(model, known, options)
+            _say(numbers, [*notes, *more], known, options)
+            return
         begin("reading the table")
         given = terminal.reading_options(options)
         needed = [] if options.id is None else [options.id]
@@ -130,12 +128,8 @@ def execute(options: argparse.Namespace) -> None:
         table = _probabilities(model, rows, frame, options)
         notes += _compared_with_training(model, rows, table)
         _move_first(table, model.classes_[0], known.get("positive"))
-    _write(table, options)
-    if options.json:
-        _print_json(table, known, notes, options)
-        return
-    for note in notes:
-        terminal.tell(f"note: {note}")
+    write_table(table, options)
+    _say(_counted(table), notes, known, options)
 
 
 def _move_first(table: Any, first: Any, positive: Any) -> None:
@@ -145,15 +139,25 @@ def _move_first(table: Any, first: Any, positive: Any) -> None:
         table.insert(place, f"p_{positive}", table.pop(f"p_{positive}"))
 
 
-def _print_json(
-    table: Any, known: dict[str, Any], notes: list[str], options: argparse.Namespace
-) -> None:
-    """What is in the file, and the model's own figures under the names that angcal fit gives."""
+def _counted(table: Any) -> dict[str, Any]:
+    """How many rows there are, of which classes, and how many are unlike training rows."""
     outside = table.get("outside_training")
-    numbers = {
+    return {
         "rows": len(table),
         "classes": {str(name): int(n) for name, n in table["predicted"].value_counts().items()},
         "rows_outside_training": None if outside is None else int((outside > 0).sum()),
+    }
+
+
+def _say(
+    numbers: dict[str, Any], notes: list[str], known: dict[str, Any], options: argparse.Namespace
+) -> None:
+    """The notes; or what is in the file, and the model's own figures under their names in fit."""
+    if not options.json:
+        for note in notes:
+            terminal.tell(f"note: {note}")
+        return
+    numbers = numbers | {
         "target": known.get("target"),
         "leave_one_out": known.get("leave_one_out"),
         "warnings": notes,
@@ -161,6 +165,43 @@ def _print_json(
         "predictions": options.out,
     }
     terminal.say(json.dumps(numbers, allow_nan=False))
+
+
+def _predict_large(
+    model: Any, known: dict[str, Any], options: argparse.Namespace
+) -> tuple[dict[str, Any], list[str]]:
+    """Predict a Parquet file block by block: (what was counted, notes on the first block)."""
+    from collections import Counter
+
+    import pandas as pd
+
+    from angcal.tables.streaming import batches, columns_of
+
+    names = columns_of(options.data)
+    nothing = pd.DataFrame({name: [] for name in names})
+    options.id = _identifier(options, known, nothing)
+    rows = _rows_for(model, known, nothing, options.data, options.id)
+    # A model that knows no names takes the columns as they are.
+    others = [name for name in names if name != options.id]
+    needed = list(getattr(rows, "columns", others))
+    columns = needed if options.id is None else [options.id, *needed]
+    model, notes = _at_prevalence(model, known, options), []
+    total: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    with blocks_written(options) as write:
+        for start, frame in batches(options.data, columns):
+            rows = _rows_for(model, known, frame, options.data, options.id, quiet=True)
+            table = _probabilities(model, rows, frame, options)
+            found = _compared_with_training(model, rows, table)
+            if not start:
+                notes = [f"of the first {len(frame)} rows: {note}" for note in found]
+            _move_first(table, model.classes_[0], known.get("positive"))
+            write(table)
+            own = _counted(table)
+            classes.update(own.pop("classes"))
+            total.update({name: n or 0 for name, n in own.items()})
+    outside = total["rows_outside_training"] if "outside_training" in table else None
+    return {**total, "classes": dict(classes), "rows_outside_training": outside}, notes
 
 
 def _identifier(options: argparse.Namespace, known: dict[str, Any], frame: Any) -> str | None:
@@ -186,7 +227,7 @@ def _compared_with_training(model: Any, rows: Any, table: Any) -> list[str]:
 
 
 def _at_prevalence(model: Any, known: dict[str, Any], options: argparse.Namespace) -> Any:
-    """The model itself, or a copy for other shares of the classes, which are told."""
+    """The model itself, or a copy for other shares of the classes, which are printed."""
     from angcal.estimators import with_prevalence, with_prevalence_from
     from angcal.tables import TableError, read_table
 
@@ -231,9 +272,9 @@ def _tell_shares(classifier: Any, names: list[str]) -> None:
     found = classifier.prevalence_
     listed = list(zip(names, found.trained, found.shares, strict=True))
     shown = listed[1:] if len(listed) == 2 else listed[:6]
-    told = ", ".join(f"{name} {share:.3g} ({trained:.3g})" for name, trained, share in shown)
+    shares = ", ".join(f"{name} {share:.3g} ({trained:.3g})" for name, trained, share in shown)
     more = ", ..." if len(shown) < len(listed) - (len(listed) == 2) else ""
-    line = f"note: shares of classes (in training): {told}{more}"
+    line = f"note: shares of classes (in training): {shares}{more}"
     if found.source == "estimated":
         error = found.standard_error[1] if len(listed) == 2 else found.standard_error.max()
         most = "" if len(listed) == 2 else "at most "
@@ -368,46 +409,3 @@ def _classifier(model: Any) -> tuple[Any, Any]:
             "have; leave --interval out, or fit one with: angcal fit."
         )
     return classifier, model[:-1].transform if piped and len(model) > 1 else lambda rows: rows
-
-
-def _write(table: Any, options: argparse.Namespace) -> None:
-    from angcal.files import write_text, written
-
-    if options.out.lower().endswith(".parquet"):
-        with written(Path(options.out)) as file:
-            table.to_parquet(file, index=False, engine="pyarrow")
-        return
-    if not options.raw_text:
-        table = _harmless(table, to_terminal=options.out == "-")
-    if options.out != "-":
-        write_text(Path(options.out), table.to_csv(index=False))
-    else:
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(encoding="utf-8")  # as in a file: names must not get lost
-        table.to_csv(sys.stdout, index=False)
-
-
-def _harmless(table: Any, *, to_terminal: bool) -> Any:
-    """The table with text that is neither a formula nor, on a terminal, an order to it."""
-    from angcal.files import safe_cell
-    from angcal.tables.errors import clean
-
-    changed = 0
-
-    def harmless(entry: Any) -> Any:
-        nonlocal changed
-        if not isinstance(entry, str):
-            return entry
-        safe = safe_cell(clean(entry) if to_terminal else entry)
-        changed += safe != entry
-        return safe
-
-    text = [name for name in table.columns if table[name].dtype.kind not in "biuf"]
-    table = table.assign(**{name: table[name].map(harmless) for name in text})
-    table.columns = [harmless(name) for name in table.columns]
-    if changed:
-        terminal.tell(
-            f"note: {changed} cells that look like formulas or hold control characters were made "
-            "harmless; --raw-text leaves them as they are"
-        )
-    return table

@@ -96,14 +96,9 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int =
 
 @contextmanager
 def stages(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar over the stages of a command: call the result with the name of each as it begins.
+    """A bar over `total` stages: call the result with the name of each as it begins.
 
     The bar appears after two seconds, and only where standard error is a terminal.
-
-    Parameters
-    ----------
-    total : int
-        How many stages there are.
     """
     if not sys.stderr.isatty():
         yield end_if_asked
@@ -156,16 +151,9 @@ class UsageError(ValueError):
 
 
 def guarded(name: str, execute: Callable[[Namespace], None]) -> Callable[[Namespace], int]:
-    """The command with its exit code, and every error turned into a sentence.
+    """The named command with its exit code, and every error turned into a sentence.
 
     ``ANGCAL_DEBUG=1`` shows where an error was raised instead.
-
-    Parameters
-    ----------
-    name : str
-        Of the command.
-    execute : callable
-        Carries out the parsed options.
     """
 
     def run(options: Namespace) -> int:
@@ -242,6 +230,18 @@ def at_least(least: int, message: str) -> Callable[[str], int]:
         value = int(text)
         if value < least:
             raise ArgumentTypeError(message)
+        return value
+
+    return number
+
+
+def between_zero_and_one(example: float) -> Callable[[str], float]:
+    """A type of argument: numbers between 0 and 1, such as the example."""
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not 0.0 < value < 1.0:
+            raise ArgumentTypeError(f"{text} is not between 0 and 1, as {example:g} is")
         return value
 
     return number

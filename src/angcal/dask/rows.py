@@ -24,7 +24,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import is_dask
 from angcal.dask.engine import FAN_IN, Engine, flat_keys
-from angcal.rows import FarRows, added
+from angcal.rows import FarRows, Stacked, added
 
 INLINE_BYTES = 1 << 16
 """What all blocks share is part of every task up to this size, and a task of its own beyond."""
@@ -145,7 +145,10 @@ class DaskRows(FarRows):
         *,
         entries_per_row: int = 0,
     ) -> Any:
-        return np.concatenate(self.parts(f, shared, vectors))
+        parts, found = self.parts(f, shared, vectors), Stacked(self.shape[0])
+        for start, stop in zip(self._bounds[:-1], self._bounds[1:], strict=True):
+            found.put(slice(start, stop), parts.pop(0))
+        return found.values
 
     def parts(
         self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()

@@ -81,8 +81,10 @@ def fit_far(
         return model, fits, distance
     fitted = clone(model)
     fitted.classes_, fitted.n_features_in_ = training.classes, training.X.shape[1]
-    factors = class_factors(problem_of(fitted), fitted, training.codes, training.weights)
-    weights, strength = training.weights * factors, 1.0 / float(model.C)
+    weights, strength = training.weights, 1.0 / float(model.C)
+    if model.class_weight is not None:
+        problem = problem_of(fitted)
+        weights = weights * class_factors(problem, fitted, training.codes, weights)
     rows, codes = training.X, training.codes
     by_matrix = training.n_classes == 2 and plan.takes_matrices(rows.shape[1], rows.streamed)
     if by_matrix:

@@ -10,32 +10,46 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
 
+from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import on_host
+from angcal.arrays import on_host, slices
 from angcal.calibrate import Options
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.training import Training
+from angcal.leverages.groups import Groups
+from angcal.links import Link
 from angcal.losses import Multinomial
 from angcal.multiclass import class_scores
 from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     EXPONENTS,
+    STEPS,
     ClassCurves,
     Design,
+    Judged,
     LooCurves,
+    apart,
+    cautious_losses,
     choose,
+    cosines_of,
+    cosines_under,
     exponent_shares,
+    factors_of,
+    joined,
+    judge_path,
+    judged,
     make_design,
     moved_to,
+    naming_cs,
     observe_path,
     penalty_shares,
     spectrum_of,
     why_without,
-    with_doubt,
 )
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
+from angcal.rows import FarRows, Rows
 from angcal.solvers.newton_cg import Solution
 
 
@@ -45,13 +59,13 @@ class PathFit:
 
     Attributes
     ----------
-    exponent : float
-        p; see :mod:`angcal.penalty_path.spectrum`.
+    exponent, rarity : float
+        p and q; see :mod:`angcal.penalty_path.spectrum` and :mod:`angcal.penalty_path.rarity`.
     design : Design
     Cs : (m,) array
     solution : Solution
     observed : list of Observables
-    curves : LooCurves or ClassCurves
+    curves : LooCurves, ClassCurves or Judged
     errors : (m,) array
         What sampled leverages leave open of the loss.
     index : int
@@ -61,11 +75,12 @@ class PathFit:
     """
 
     exponent: float
+    rarity: float
     design: Design
     Cs: Floats
     solution: Solution
     observed: list[Observables]
-    curves: LooCurves | ClassCurves
+    curves: LooCurves | ClassCurves | Judged
     errors: Floats
     index: int
     is_sparse: bool
@@ -84,8 +99,8 @@ class PathFit:
     @cached_property
     def losses(self) -> Floats:
         """Leave-one-out log-loss of each penalty, with what sampled leverages leave open."""
-        doubt = self.curves.sampling_error("log_loss", self.observed)
-        return with_doubt(self.curves.log_loss, doubt, is_sparse=self.is_sparse)
+        errors = self.curves.sampling_error("log_loss", self.observed)
+        return cautious_losses(self.curves.log_loss, errors, is_sparse=self.is_sparse)
 
     @property
     def n_labels(self) -> float:
@@ -94,13 +109,26 @@ class PathFit:
 
     @property
     def penalty_shares(self) -> Floats:
-        """π of every penalty by its likelihood."""
-        return penalty_shares(self.losses, self.n_labels)
+        """π by likelihood of the chosen penalty and those a factor apart; 0 of all others."""
+        kept, shares = apart(self.Cs, self.index), np.zeros(len(self.Cs))
+        shares[kept] = penalty_shares(self.losses[kept], self.n_labels)
+        return shares
 
     @property
     def chosen_alone(self) -> Floats:
         """1 for the chosen penalty and 0 for the others."""
         return (np.arange(len(self.Cs)) == self.index).astype(np.float64)
+
+    @property
+    def degrees_of_freedom(self) -> Floats:
+        """Of each fit."""
+        return np.array([found.degrees_of_freedom for found in self.observed])
+
+    def cosines(self, link: Link, confidence: float) -> tuple[Floats, Floats]:
+        """Cosines of two classes' fits and their intervals, given the link."""
+        assert isinstance(self.curves, LooCurves)
+        given = (self.observed, self.curves.labels, self.curves.weights, confidence)
+        return cosines_under(link, *given)
 
     def member(self, k: int, chosen: LinearFit) -> tuple[LinearFit, Observables]:
         """One of the fits with its observables, beside a finished one for the same rows."""
@@ -132,7 +160,7 @@ class PathFit:
             # Without the intercept for rows as given, not for centered ones.
             return fit, replace(moved, linear_scores=moved.scores - intercept), distance
         # Where products in single precision do not get there, factorizations do.
-        if self.exponent == 1.0:
+        if self.exponent == 1.0 and self.rarity == 0.0:
             fit = polished(fit)
             return fit, observe(fit, found.groups), fit.distance_to_optimum
         # Under a bent penalty rows are those of the design.
@@ -148,32 +176,143 @@ def fit_paths(estimator: Any, training: Training, options: Options) -> tuple[lis
     pool: Any = options.pool
     off = estimator.spectrum is None
     reason = "spectrum=None" if off else why_without(pool, training.X)
-    paths = [fit_path(estimator, training, None)]
+    paths = [fit_path(estimator, training)]
+    rarity = paths[0].rarity
     if not reason:
         # Rows so few that shapes matter are soon on the host.
         near = replace(training, X=on_host(training.X)) if training.on_device else training
-        found = spectrum_of(pool, near.X, bool(estimator.fit_intercept))
-        paths += [fit_path(estimator, near, found.shape(exponent)) for exponent in EXPONENTS[1:]]
+        factors = paths[0].design.factors
+        found = spectrum_of(pool, near.X, bool(estimator.fit_intercept), factors)
+        shapes = [found.shape(exponent) for exponent in EXPONENTS[1:]]
+        paths += [fit_path(estimator, near, rarity, shape) for shape in shapes]
+    elif estimator.average == "penalties" and rarity > 0.0:
+        paths += [fit_path(estimator, training, step * rarity) for step in STEPS[1:]]
     return paths, reason
 
 
-def fit_path(estimator: Any, training: Training, shape: PenaltyShape | None) -> PathFit:
+def fit_path(
+    estimator: Any,
+    training: Training,
+    rarity: float | None = None,
+    shape: PenaltyShape | None = None,
+) -> PathFit:
     """All penalties, and what each fit reveals."""
-    weights = training.weights * compute_sample_weight(estimator.class_weight, training.y)
+    weights = training.weights
+    if estimator.class_weight is not None:
+        weights = weights * compute_sample_weight(estimator.class_weight, training.y)
     intercept, K = bool(estimator.fit_intercept), training.n_classes
-    design = make_design(training.X, training.codes, weights, intercept, K, shape)
+    exponent = float(estimator.rarity if rarity is None else rarity)
+    factors = factors_of(training.X, training.weights, exponent)
+    design = make_design(training.X, training.codes, weights, intercept, K, shape, factors)
     Cs = estimator._inverse_strengths(design)
     with np.errstate(over="ignore"):
         strengths = 1.0 / Cs  # the solver refuses infinity, and names Cs
     solution = design.solver(strengths).solve(estimator.tol)
+    if design.rows.far:
+        return far_path(estimator, training, design, Cs, solution)
     groups = training.groups_of(training.X)
     observed = observe_path(design, strengths, solution, estimator.observables, groups=groups)
     curves = path_curves(design, solution, observed, training.weights)
     errors = curves.sampling_error(estimator.scoring, observed)
     is_sparse = sparse.issparse(training.X)
     index = choose(getattr(curves, estimator.scoring), errors, is_sparse=is_sparse)
-    exponent = 1.0 if shape is None else shape.exponent
-    return PathFit(exponent, design, Cs, solution, observed, curves, errors, index, is_sparse)
+    p, q = 1.0 if shape is None else shape.exponent, 0.0 if factors is None else exponent
+    return PathFit(p, q, design, Cs, solution, observed, curves, errors, index, is_sparse)
+
+
+@dataclass(frozen=True, eq=False)
+class FarPathFit(PathFit):
+    """A path on rows that are read anew on every pass, of which nothing is kept.
+
+    Attributes
+    ----------
+    method : {"auto", "exact", "randomised"}
+        How leverages are computed.
+    groups : Groups or None
+        Rows that were left out together.
+    """
+
+    method: str = "auto"
+    groups: Groups | None = None
+
+    @property
+    def degrees_of_freedom(self) -> Floats:
+        return self.curves.degrees_of_freedom  # type: ignore[union-attr]
+
+    def cosines(self, link: Link, confidence: float) -> tuple[Floats, Floats]:
+        assert isinstance(self.curves, Judged)
+        assert self.curves.evidence is not None
+        return cosines_of(link, self.curves.evidence, confidence)
+
+    def member(self, k: int, chosen: LinearFit) -> tuple[LinearFit, Observables]:
+        """One of the fits, whose observables take four passes."""
+        one = slice(k, k + 1)
+        part = with_scores(self.design.rows, self.solution.part(one))
+        fit = replace(
+            chosen,
+            coef=self.restored[0][k],
+            intercept=self.restored[1][k],
+            penalty=Ridge(float(1.0 / (self.Cs[k] * chosen.total_weight))),
+            known_scores=part.problem(0)[2],
+        )
+        return fit, self._observed(1.0 / self.Cs[one], part)
+
+    def finished(self, X: Any, tol: float, method: str) -> tuple[LinearFit, Observables, float]:
+        strength = np.array([1.0 / self.C])
+        solver = self.design.solver(strength)
+        # Its scores are then far closer to the optimum than its angle could notice.
+        solution = solver.continued(self.solution.column(self.index), min(tol, 1e-4))
+        distance = float(solver.distances(solution)[0])
+        fit = replace(self.design.fit_at(solution, 0, 1.0 / self.C), X=X, hessian_method=method)
+        if distance > LARGEST_DISTANCE and fit.coef.ndim == 1:
+            # Where conjugate gradients do not get there, factorizations do.
+            fit = polished(fit)
+            return fit, observe(fit, self.groups), fit.distance_to_optimum
+        return fit, self._observed(strength, solution), distance
+
+    def _observed(self, strengths: Floats, solution: Solution) -> Observables:
+        found = observe_path(
+            *(self.design, strengths, solution, self.method), groups=self.groups, of=len(self.Cs)
+        )
+        return found[0]
+
+
+def far_path(
+    estimator: Any, training: Training, design: Design, Cs: Floats, solution: Solution
+) -> FarPathFit:
+    """What every fit reveals, without anything of length n for each of them.
+
+    Two classes are judged in three passes. Groups, more classes and sampled leverages need vectors:
+    of as many penalties at a time as keep them below an eighth of X.
+    """
+    method, groups = estimator.observables, training.groups_of(training.X)
+    rows, strengths, m = design.rows, 1.0 / Cs, len(Cs)
+    assert isinstance(rows, FarRows)
+    matrices = method == "exact" or (
+        method == "auto" and plan.takes_matrices(rows.shape[1], rows.streamed)
+    )
+    if training.n_classes == 2 and groups is None and matrices:
+        with naming_cs(strengths):
+            curves = judge_path(design, strengths, solution, training.weights)
+    else:
+        parts = []
+        for part in slices(m, plan.penalties_at_once(*rows.shape, training.n_classes)):
+            own = with_scores(rows, solution.part(part))
+            observed = observe_path(design, strengths[part], own, method, groups=groups, of=m)
+            found = path_curves(design, own, observed, training.weights)
+            parts.append(judged(found, observed))
+        curves = joined(parts)
+    errors = curves.sampling_error(estimator.scoring)
+    index = choose(getattr(curves, estimator.scoring), errors)
+    return FarPathFit(
+        1.0, 0.0, design, Cs, solution, [], curves, errors, index, False, method, groups
+    )
+
+
+def with_scores(rows: Rows, part: Solution) -> Solution:
+    """The same with scores, by one pass."""
+    V = np.vstack([part.coef, part.intercepts]) if rows.intercept else part.coef
+    return replace(part, scores=rows.forward(V))
 
 
 def shares_of_paths(paths: list[PathFit]) -> Floats:

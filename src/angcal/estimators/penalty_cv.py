@@ -39,16 +39,12 @@ from angcal.estimators.training import (
 )
 from angcal.intervals import Law, interval_law
 from angcal.notices import AngleWarning, PenaltyWarning, warn
-from angcal.observables import Observables
 from angcal.penalty_path import (
     SCORINGS,
-    ClassCurves,
     Design,
     LeftOutAverage,
-    LooCurves,
     PenaltyAverage,
     PenaltyPath,
-    cosines_under,
 )
 from angcal.problem import LinearFit
 from angcal.rows import as_rows
@@ -98,7 +94,8 @@ class AngularLogisticRegressionCV(AngularBase):
         Level of ``angle_.interval``.
     average : {None, "penalties", "folds"}, default=None
         What probabilities are averaged over, which lowers their log-loss where labels are few.
-        "penalties": all of the path, each by how well it does; no further fit. "folds": five
+        "penalties": all of the path, each by how well it does, and where columns are rare those of
+        a second path with twice the ``rarity``. "folds": five
         classifiers like this one, each without a fifth of the rows; six paths instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
         was one: prediction takes as many products, and a pool must
@@ -112,6 +109,11 @@ class AngularLogisticRegressionCV(AngularBase):
         model of the likeliest p alone. None: a pool tells the angle and leaves the weights as they
         are. Without a pool p is 1, and also for rows in blocks, large tensors, and a pool that can
         be gone over once only; ``spectrum_reason_`` says so.
+    rarity : float, default=0.5
+        q: the squared weight of a column of kurtosis κ above 6 is penalized (κ/6)^q times as much
+        as those of others, as such columns are active in few rows and fits follow these too far
+        (:mod:`angcal.penalty_path.rarity`). 0 is plain ridge, which rows in blocks and tensors of
+        more than 50 million entries always have.
 
     Attributes
     ----------
@@ -128,8 +130,10 @@ class AngularLogisticRegressionCV(AngularBase):
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
     exponent_ : float
         p of the chosen fit; 1 is ridge.
-    exponents_, exponent_shares_ : (k,) arrays
-        Every p that was tried, and its share.
+    exponents_, rarities_, exponent_shares_ : (k,) arrays
+        Every p and q that was tried, and their share.
+    rarity_ : float
+        q of the chosen fit; 0 where no column is rare.
     spectrum_reason_ : str
         Why p = 1 alone was tried; empty where others were.
     average_ : PenaltyAverage, FoldAverage or None
@@ -182,6 +186,7 @@ class AngularLogisticRegressionCV(AngularBase):
         confidence: float = 0.95,
         average: str | None = None,
         spectrum: str | None = "average",
+        rarity: float = 0.5,
     ) -> None:
         self.Cs = Cs
         self.fit_intercept = fit_intercept
@@ -196,6 +201,7 @@ class AngularLogisticRegressionCV(AngularBase):
         self.confidence = confidence
         self.average = average
         self.spectrum = spectrum
+        self.rarity = rarity
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
@@ -271,6 +277,8 @@ class AngularLogisticRegressionCV(AngularBase):
         path = paths[int(np.argmax(shares))]
         self.exponent_, self.exponent_shares_ = path.exponent, shares
         self.exponents_ = np.array([each.exponent for each in paths])
+        self.rarity_ = path.rarity
+        self.rarities_ = np.array([each.rarity for each in paths])
         self.Cs_, self.C_ = path.Cs, path.C
         self._warn_if_at_end(path.index)
         fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
@@ -279,7 +287,7 @@ class AngularLogisticRegressionCV(AngularBase):
         warn_about_repeats(X, training.codes, [self.observables_])
         # (C), (D) Angle, link and curve of the chosen one.
         self._keep(self._calibrated([fit], [self.observables_], training, options))
-        self.path_ = self._report(path.curves, path.observed, path.errors, path.index)
+        self.path_ = self._report(path)
         self.coefs_paths_ = path.restored[0]
         over_penalties = self.average == "penalties"
         self.shares_ = path.penalty_shares if over_penalties else path.chosen_alone
@@ -375,6 +383,10 @@ class AngularLogisticRegressionCV(AngularBase):
             raise ValueError(f"average={self.average!r} must be None, 'penalties' or 'folds'.")
         if self.spectrum not in (None, "average", "one"):
             raise ValueError(f"spectrum={self.spectrum!r} must be 'average', 'one' or None.")
+        if not (isinstance(self.rarity, Real) and 0.0 <= self.rarity <= 2.0):
+            raise ValueError(
+                f"rarity={self.rarity!r} must lie between 0, which is plain ridge, and 2."
+            )
         if not (isinstance(self.tol, Real) and 0.0 < self.tol < 1.0):
             raise ValueError(
                 f"tol={self.tol!r} must lie between 0 and 1: it is the relative accuracy of the "
@@ -397,32 +409,24 @@ class AngularLogisticRegressionCV(AngularBase):
             )
         return values
 
-    def _report(
-        self,
-        curves: LooCurves | ClassCurves,
-        observables: list[Observables],
-        errors: Floats,
-        index: int,
-    ) -> PenaltyPath:
-        cosine = np.full(len(self.Cs_), np.nan)
+    def _report(self, path: PathFit) -> PenaltyPath:
+        curves, cosine = path.curves, np.full(len(self.Cs_), np.nan)
         interval = np.full((len(self.Cs_), 2), np.nan)
-        if isinstance(curves, LooCurves) and not self.angle_.is_fallback:
-            cosine, interval = cosines_under(
-                self.link_, observables, curves.labels, curves.weights, self.confidence
-            )
+        if len(self.classes_) == 2 and not self.angle_.is_fallback:
+            cosine, interval = path.cosines(self.link_, self.confidence)
         return PenaltyPath(
             C=self.Cs_,
             log_loss=curves.log_loss,
             log_loss_se=curves.log_loss_se,
-            sampling_error=errors,
+            sampling_error=path.errors,
             brier_score=curves.brier_score,
             ece=curves.ece(calibrated=True),
             uncalibrated_log_loss=curves.uncalibrated_log_loss,
             uncalibrated_ece=curves.ece(calibrated=False),
             cosine=cosine,
             cosine_interval=interval,
-            degrees_of_freedom=np.array([found.degrees_of_freedom for found in observables]),
-            index=index,
+            degrees_of_freedom=path.degrees_of_freedom,
+            index=path.index,
         )
 
 

@@ -17,7 +17,7 @@ from angcal.estimators.base_model import fit_base, is_trained_elsewhere
 from angcal.estimators.options import check_observables
 from angcal.estimators.training import Training
 from angcal.multiclass import class_scores
-from angcal.sklearn_problems import is_joint, joint_point, point_of, unwrap
+from angcal.sklearn_problems import is_joint, point_of, unwrap
 
 
 class ScoreCalibratedClassifier(AroundModel):
@@ -207,7 +207,7 @@ def _weights_of(linear: Any, n_features: int, n_classes: int) -> tuple[Floats, F
     if isinstance(linear, OneVsRestClassifier):
         heads = linear.estimators_
     elif n_classes > 2:
-        coef, intercept = joint_point(linear, n_features)
+        coef, intercept = point_of(linear, n_features, joint=True)
         if len(coef) != n_classes:
             raise ValueError(
                 f"{type(linear).__name__} has {len(coef)} rows of weights for {n_classes} classes; "

@@ -28,6 +28,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import slices
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     TOO_LARGE,
@@ -36,7 +37,7 @@ from angcal.leverages.cholesky import (
     row_parts,
     sum_of_squares,
 )
-from angcal.leverages.groups import Blocks
+from angcal.leverages.groups import WholeBlocks
 from angcal.rows import Rows, as_rows
 
 
@@ -62,21 +63,19 @@ def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floa
     root = np.sqrt(column_scale).astype(dtype)
     if sparse.issparse(X):
         return _outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
-    step = max(1, plan.BLOCK_ENTRIES // max(n, 1))
-    parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
-    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n, dtype)
+    parts = ((X[:, part] * root[part]).T for part in slices(d, plan.BLOCK_ENTRIES, n))
+    return sum_of_squares(parts, n, dtype)
 
 
 def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
     """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
     n, d = Y.shape
     product = np.empty((n, n), dtype=Y.dtype)
-    step = max(1, min(plan.BLOCK_ENTRIES // max(d, 1), n // 16))
-    for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
-        found = Y[start:] @ Y[part].T.toarray(order="C")
-        product[start:, part] = found
-        product[part, start:] = found.T
+    # Never more than a sixteenth of the rows at a time.
+    for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
+        found = Y[part.start :] @ Y[part].T.toarray(order="C")
+        product[part.start :, part] = found
+        product[part, part.start :] = found.T
     return product
 
 
@@ -85,7 +84,7 @@ class PenalizedHessian:
     """Ĥ as an operator: ``solve`` and ``leverages``.
 
     Build it with :func:`angcal.leverages.factorize`; which of the two sides is used is recorded in
-    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.Blocks`).
+    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.WholeBlocks`).
     """
 
     side: str
@@ -165,7 +164,7 @@ def _size_of(gradient: Floats, *more: float) -> float:
     return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
-class _Primal(Blocks):
+class _Primal(WholeBlocks):
     """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
     def __init__(
@@ -274,7 +273,7 @@ class _Primal(Blocks):
         return np.asarray(self._rows.forward(inner))
 
 
-class _Dual(Blocks):
+class _Dual(WholeBlocks):
     """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
 
     def __init__(
@@ -360,6 +359,10 @@ class _Dual(Blocks):
 
     def lines(self, rows: np.ndarray) -> Any:
         raise NotImplementedError("the dual has no lines, and no group that would need them")
+
+    def halves(self, n: int) -> tuple[Any, Any]:
+        whole = self.blocks(np.arange(n)[None])[0]
+        return whole.astype(np.float32), np.eye(n, dtype=np.float32)
 
     def blocks(self, rows: np.ndarray) -> Floats:
         # S(A + RG⁻¹Rᵀ)S = I − B⁻¹ + …, as the leverages have it.

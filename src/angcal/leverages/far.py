@@ -23,7 +23,13 @@ from scipy import sparse
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
-from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out
+from angcal.leverages.groups import (
+    Blocks,
+    GroupMoves,
+    Groups,
+    leave_groups_out,
+    whole_groups,
+)
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import FarRows, dense_parts
 
@@ -72,49 +78,28 @@ class FarHessian:
         single: bool = False,
     ) -> None:
         self._rows, self._shape, self._with_coupling = rows, D.shape, with_coupling
-        self._D, self._dtype, self.inflation = D.reshape(len(D), -1), precision(single), 0.0
+        self._D, self._dtype = D.reshape(len(D), -1), precision(single)
         if grams is None:
             grams = rows.sum(partial(grams_of_block, rows.intercept), (), (self._D,))
-        pairs = zip(grams, penalties, strict=True)
-        self._roots = np.stack([self._root(M, Q, intercept_curvature) for M, Q in pairs])
+        d, pairs = rows.shape[1], zip(grams, penalties, strict=True)
+        found = [inverse_root(M, Q, d, intercept_curvature) for M, Q in pairs]
+        self._roots = np.stack([root for root, _ in found])
+        self.inflation = max(inflation for _, inflation in found)
         self._back: Floats | None = None
-
-    def _root(self, gram: Floats, Q: Any, intercept_curvature: float) -> Floats:
-        """W, lower triangular, with WᵀW = Ĥ."""
-        M, d = np.array(gram), self._rows.shape[1]
-        Q = np.asarray(Q, dtype=np.float64)
-        if Q.ndim == 2:
-            M[:d, :d] += Q
-        else:
-            M[np.arange(d), np.arange(d)] += Q
-        if self._rows.intercept:
-            M[d, d] += intercept_curvature
-        # Unit diagonal before factorizing: badly scaled columns are not a singularity.
-        diagonal = np.diag(M)
-        scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        M *= scale[:, None]
-        M *= scale
-        W = np.tril(cholesky(M, "the penalized loss").inverse)
-        self.inflation = max(self.inflation, float(np.square(W).sum(axis=0).max()))
-        return W * scale
 
     def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """Ĥ of the first problem applied to a gradient: (weights, intercept)."""
         rhs, d = coef_part, self._rows.shape[1]
         if self._rows.intercept:
             rhs = np.append(rhs, intercept_part)
-        step = self._apply(0, rhs)
+        step = solved(self._roots[0], rhs)
         return step[:d], float(step[d]) if self._rows.intercept else 0.0
-
-    def _apply(self, problem: int, V: Floats) -> Floats:
-        W = self._roots[problem]
-        return W.T @ (W @ V)
 
     def leverages(self) -> Floats:
         """h, of D's shape."""
-        f = partial(_forms_of_block, self._dtype)
+        f = partial(forms_of_block, self._dtype)
         if self._with_coupling:
-            signs = _packed_signs(self._rows.shape[0])
+            signs = packed_signs(self._rows.shape[0])
             h, self._back = self._rows.sweep(f, (self._roots,), (self._D, signs))
         else:
             h = self._rows.map(f, (self._roots,), (self._D,))
@@ -125,12 +110,14 @@ class FarHessian:
         if self._back is None:
             self.leverages()
         assert self._back is not None
-        m = len(self._roots)
-        inner = np.stack([self._apply(c, self._back[:, c]) for c in range(m)], axis=1)
-        f = partial(_images_of_block, self._dtype, self._rows.intercept)
+        inner = probes_solved(self._roots, self._back)
+        f = partial(images_of_block, self._dtype, self._rows.intercept)
         squares = self._rows.map(f, (inner,))
-        sums = squares.reshape(self._shape) - (leverages / remaining) ** 2
-        return np.maximum(sums, 0.0) / remaining**2
+        sums = squares.reshape(self._shape)
+        sums -= (leverages / remaining) ** 2
+        np.maximum(sums, 0.0, out=sums)
+        sums /= remaining**2
+        return sums
 
     def leave_groups_out(self, groups: Groups, residuals: Floats, levels: Any) -> GroupMoves:
         """Moves of every row where its group is left out; see :mod:`angcal.leverages.groups`."""
@@ -139,7 +126,7 @@ class FarHessian:
         vectors = (codes, groups.sizes[codes], self._D, psi)
         found = self._rows.map(_moves_of_block, shared, vectors)
         split = np.flatnonzero(np.isnan(found[:, 0]))
-        for rows in _whole_groups(codes, split, plan.MATRIX_ENTRIES // max(self._rows.width, 1)):
+        for rows in whole_groups(codes, split, plan.PRODUCT_ENTRIES // max(self._rows.width, 1)):
             own = [vector[rows] for vector in vectors]
             found[rows] = _moves_of_block(self._rows.take(rows), *shared, *own)
         moves, slopes = np.split(found, 2, axis=1)
@@ -192,26 +179,45 @@ def _moves_of_block(
     return found
 
 
-def _whole_groups(codes: np.ndarray, rows: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Rows of whole groups, at most so many at a time where one group is not more."""
-    order = rows[np.argsort(codes[rows], kind="stable")]
-    _, counts = np.unique(codes[rows], return_counts=True)
-    ends, start = np.cumsum(counts), 0
-    while start < len(order):
-        fitting = ends[(ends > start) & (ends <= start + most)]
-        end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
-        yield order[start:end]
-        start = end
+def inverse_root(
+    gram: Floats, Q: Any, d: int, intercept_curvature: float = 0.0
+) -> tuple[Floats, float]:
+    """(W, lower triangular, with WᵀW = (gram + Q)⁻¹; largest diagonal of the scaled inverse)."""
+    M, Q = np.array(gram), np.asarray(Q, dtype=np.float64)
+    if Q.ndim == 2:
+        M[:d, :d] += Q
+    else:
+        M[np.arange(d), np.arange(d)] += Q
+    if len(M) > d:
+        M[d, d] += intercept_curvature
+    # Unit diagonal before factorizing: badly scaled columns are not a singularity.
+    diagonal = np.diag(M)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    M *= scale[:, None]
+    M *= scale
+    W = np.tril(cholesky(M, "the penalized loss").inverse)
+    return W * scale, float(np.square(W).sum(axis=0).max())
 
 
-def _packed_signs(n: int) -> np.ndarray:
+def solved(W: Floats, V: Floats) -> Floats:
+    """ĤV = Wᵀ(WV)."""
+    return W.T @ (W @ V)
+
+
+def probes_solved(roots: Floats, back: Floats) -> Floats:
+    """Ĥ_c X̃ᵀ(z/r_c) of every problem, (d + 1, m, probes)."""
+    return np.stack([solved(W, back[:, c]) for c, W in enumerate(roots)], axis=1)
+
+
+def packed_signs(n: int) -> np.ndarray:
     """Random signs, one bit each, (n, probes/8)."""
     rng = np.random.default_rng(0)
-    parts = []
+    found = np.empty((n, PROBES // 8), dtype=np.uint8)
     for start in range(0, n, SIGN_ROWS):
         shape = (min(SIGN_ROWS, n - start), PROBES)
-        parts.append(np.packbits(rng.choice([-1.0, 1.0], size=shape) > 0, axis=1))
-    return np.concatenate(parts)
+        signs = rng.choice([-1.0, 1.0], size=shape) > 0
+        found[start : start + len(signs)] = np.packbits(signs, axis=1)
+    return found
 
 
 def precision(single: bool) -> type:
@@ -249,7 +255,7 @@ def grams_of_block(intercept: bool, X: Any, D: Floats) -> Floats:
     return np.stack([gram_of_block(X, each, intercept) for each in D.T])
 
 
-def _forms_of_block(
+def forms_of_block(
     dtype: Any, X: Any, roots: Floats, D: Floats, packed: np.ndarray | None = None
 ) -> Any:
     """h of a block, (rows, m); with signs also X̃_bᵀ(z/r), (d + 1, m, probes)."""
@@ -277,7 +283,7 @@ def _forms_of_block(
     return h if packed is None else (h, back)
 
 
-def _images_of_block(dtype: Any, intercept: bool, X: Any, inner: Floats) -> Floats:
+def images_of_block(dtype: Any, intercept: bool, X: Any, inner: Floats) -> Floats:
     """Mean over probes of (x̃_iᵀV)², (rows, m)."""
     d, columns = X.shape[1], inner.reshape(len(inner), -1).astype(dtype, copy=False)
     found = np.empty((X.shape[0], inner.shape[1]))

@@ -9,7 +9,6 @@ The problems are the penalties of a path, the classes of a fit, or both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy.interpolate import CubicSpline
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import on_host
+from angcal.arrays import on_host, slices
 from angcal.leverages.choice import factorize
 from angcal.leverages.cholesky import TOO_LARGE, SingularHessianError
 from angcal.leverages.far import FarHessian
@@ -118,7 +117,7 @@ def many_leverages(
     if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, 4_000_000 // (n * (k + 1)))  # 32 MB of rows of all problems
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
-        parts = [(D[:, part], strengths[part]) for part in slices_of(m, size)]
+        parts = [(D[:, part], strengths[part]) for part in slices(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
     if method in ("exact", "single"):
         return _exact(rows, D, strengths, with_coupling)
@@ -143,7 +142,7 @@ def _sampled_or_exact(
     Few problems at a time: strong penalties should not wait for weak ones.
     """
     found: list[Leverages] = []
-    for part in slices_of(len(strengths), at_once):
+    for part in slices(len(strengths), at_once):
         try:
             found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
         except NotConvergedError as error:
@@ -153,11 +152,6 @@ def _sampled_or_exact(
             found.append(replace(exact, remark=f"factorized, as {error}"))
             break
     return _joined(found)
-
-
-def slices_of(count: int, size: int) -> Iterator[slice]:
-    """Slices of at most so many, in order."""
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def _joined(parts: list[Leverages]) -> Leverages:
@@ -264,8 +258,8 @@ def _is_correlated(rows: Rows, D: Floats, strengths: Floats) -> bool:
 
 def _far_in_parts(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
     """As many problems at once as their matrices have room for."""
-    size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
-    parts = [(D[:, part], strengths[part]) for part in slices_of(len(strengths), size)]
+    size = max(1, plan.PRODUCT_ENTRIES // rows.width**2)
+    parts = [(D[:, part], strengths[part]) for part in slices(len(strengths), size)]
     return _joined([_far(rows, *part, with_coupling) for part in parts])
 
 

@@ -173,6 +173,16 @@ def indicators(codes: Codes, n_classes: int) -> Floats:
     return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
 
 
+def smoothed_targets(codes: Codes, weight: Floats, n_classes: int) -> Floats:
+    """(N_y + 1)/(N_y + K) for the label y and 1/(N_y + K) for the rest, N_y the weight of y.
+
+    These are Platt's targets for K = 2: posterior means under a uniform prior. They keep every
+    probability positive, so that the fit has finite parameters.
+    """
+    total = np.bincount(codes, weights=weight, minlength=n_classes)[codes][:, None]
+    return (total * indicators(codes, n_classes) + 1.0) / (total + n_classes)
+
+
 def samples(
     y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:

@@ -18,6 +18,7 @@ from angcal.angle import LARGEST_COSINE, LooInformation, likelihood_curve, quant
 from angcal.covariance import score_scale
 from angcal.links import Link
 from angcal.observables import Observables
+from angcal.score_bins import BinnedScores
 
 # Weights at the optimum of their own fit do not point away from the truth by more than noise.
 COSINES = np.linspace(-0.4, LARGEST_COSINE, 51)
@@ -27,15 +28,22 @@ NODES = np.linspace(-5.0, 5.0, 101)
 
 
 @dataclass(frozen=True, eq=False)
-class _Gathered:
-    """Weights of both labels at the nodes, (m, nodes), one row for each penalty."""
+class CosineEvidence:
+    """What the fits of m penalties say of their angles; nothing of it belongs to a row.
 
-    positive: Floats
-    negative: Floats
+    Attributes
+    ----------
+    plain : BinnedScores
+        Weights of the rows by their standard scores, (m, nodes) for each label.
+    leaning : BinnedScores
+        The same, times residuals and couplings.
+    couplings : (m,) array
+        Σ c_i.
+    """
 
-    @property
-    def total(self) -> Floats:
-        return self.positive + self.negative
+    plain: BinnedScores
+    leaning: BinnedScores
+    couplings: Floats
 
 
 def cosines_under(
@@ -46,7 +54,13 @@ def cosines_under(
     confidence: float,
 ) -> tuple[Floats, Floats]:
     """(m,) cosines and their (m, 2) intervals, given the link."""
-    gathered, leaning, total = _gather_all(observables, labels, weights / weights.mean())
+    return cosines_of(link, evidence_of(observables, labels, weights), confidence)
+
+
+def cosines_of(link: Link, found: CosineEvidence, confidence: float) -> tuple[Floats, Floats]:
+    """As `cosines_under`."""
+    gathered, leaning = found.plain, found.leaning
+    total = np.maximum(found.couplings, np.finfo(float).tiny)
     F = np.array([likelihood_curve(link, c, NODES) for c in COSINES])
     log_p, log_q = np.log(F), np.log1p(-F)
     likelihood = gathered.positive @ log_p.T + gathered.negative @ log_q.T
@@ -72,12 +86,12 @@ def cosines_under(
     return cosine, interval
 
 
-def _gather_all(
-    observables: list[Observables], labels: Floats, weights: Floats
-) -> tuple[_Gathered, _Gathered, Floats]:
+def evidence_of(observables: list[Observables], labels: Floats, weights: Floats) -> CosineEvidence:
+    """Evidence of fits whose observables are at hand."""
+    weights = weights / weights.mean()
     shape = (len(observables), len(NODES))
-    plain = _Gathered(np.full(shape, np.nan), np.full(shape, np.nan))
-    leaning = _Gathered(np.zeros(shape), np.zeros(shape))
+    plain = BinnedScores(NODES, np.full(shape, np.nan), np.full(shape, np.nan))
+    leaning = BinnedScores(NODES, np.zeros(shape), np.zeros(shape))
     total = np.ones(len(observables))
     for c, o in enumerate(observables):
         scale = score_scale(o, np.zeros(0), 0.0, case_weights=weights)
@@ -85,14 +99,14 @@ def _gather_all(
             continue  # a score that does not vary has no angle
         scores = scale.standardise(o.calibration_scores)
         lean = weights * o.residuals * o.coupling / scale.norm
-        total[c] = max(float(o.coupling.sum()), np.finfo(float).tiny)
+        total[c] = float(o.coupling.sum())
         for target, row_weights in ((plain, weights), (leaning, lean)):
-            target.positive[c] = _at_nodes(scores, row_weights * labels)
-            target.negative[c] = _at_nodes(scores, row_weights * (1.0 - labels))
-    return plain, leaning, total
+            target.positive[c] = at_nodes(scores, row_weights * labels)
+            target.negative[c] = at_nodes(scores, row_weights * (1.0 - labels))
+    return CosineEvidence(plain, leaning, total)
 
 
-def _at_nodes(scores: Floats, weights: Floats) -> Floats:
+def at_nodes(scores: Floats, weights: Floats) -> Floats:
     """Each row's weight shared between the two nodes around its score."""
     place = np.clip((scores - NODES[0]) / (NODES[1] - NODES[0]), 0.0, len(NODES) - 1.001)
     below = place.astype(np.intp)

@@ -12,6 +12,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
+from angcal.penalty_path.rarity import scaled_columns
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
 from angcal.rows import FarRows, RotatedRows, Rows, rotate
@@ -43,6 +44,8 @@ class Design:
         Strengths and weights that go in and out are those of X.
     scatter : Scatter or None
         Coordinates of steps, for rows that are read anew on every pass.
+    factors : (d,) array or None
+        By which columns of X were multiplied; see :mod:`angcal.penalty_path.rarity`.
     """
 
     rows: Rows
@@ -55,6 +58,7 @@ class Design:
     n_features: int
     unit: float = 1.0
     scatter: Scatter | None = None
+    factors: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,10 +121,11 @@ class Design:
 
     def restore(self, coef: Floats, intercept: Any) -> tuple[Floats, Any]:
         """(w, b) for rows of X from (v, b) for rows of Z, (k,) and a number, or (K, k) and (K,)."""
-        if not isinstance(self.rows, RotatedRows):
-            return coef / self.unit, intercept
-        w, center = self.rows.expand(coef.T).T, self.rows.center
-        return w / self.unit, intercept - (0.0 if center is None else w @ center)
+        w, center = coef, None
+        if isinstance(self.rows, RotatedRows):
+            w, center = self.rows.expand(coef.T).T, self.rows.center
+        level = intercept - (0.0 if center is None else w @ center)
+        return w / self.unit if self.factors is None else w * (self.factors / self.unit), level
 
     def grid(self, count: int) -> Floats:
         """C from where the fit has about one degree of freedom to where it has nearly all.
@@ -157,8 +162,13 @@ def make_design(
     fit_intercept: bool,
     n_classes: int = 2,
     shape: PenaltyShape | None = None,
+    factors: Floats | None = None,
 ) -> Design:
-    """The narrowest design that is worth its making; with a shape, of ridge fits that have it."""
+    """The narrowest design that is worth its making; with a shape, of ridge fits that have it.
+
+    The shape is for columns that have been multiplied by the factors.
+    """
+    X = scaled_columns(X, factors)
     scatter, rows, unit = None, X, 1.0
     if isinstance(X, FarRows):
         scatter = scatter_of(X, weights)
@@ -187,6 +197,7 @@ def make_design(
         n_features=X.shape[1],
         unit=unit,
         scatter=scatter,
+        factors=factors,
     )
 
 

@@ -2,6 +2,8 @@ r"""Observables of every fit of a path: all penalties, and all classes, share on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +25,7 @@ def observe_path(
     method: str,
     tolerance: float = plan.STEP_TOLERANCE,
     groups: Groups | None = None,
+    of: int | None = None,
 ) -> list[Observables]:
     """Observables of every fit.
 
@@ -36,6 +39,8 @@ def observe_path(
         Sampled leverages are good to this share over √n.
     groups : Groups, optional
         Rows that are left out together.
+    of : int, optional
+        Penalties of the whole path, where these are some of them.
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
     fits = [replace(fit, hessian_method=method) for fit in fits]
@@ -56,15 +61,22 @@ def observe_path(
         return [found.part(slice(start, start + per_fit), shape) for start in starts]
 
     K = design.loss.n_scores
-    separate = plan.separates_classes(*design.shape, K, len(fits))
-    try:
+    separate = plan.separates_classes(*design.shape, K, of or len(fits))
+    with naming_cs(strengths):
         found = observe_all(fits, leverages, separate, groups)
+    return [replace(each, n_features=design.n_features) for each in found]
+
+
+@contextmanager
+def naming_cs(strengths: Floats) -> Iterator[None]:
+    """Let an error of the Hessian name the penalties."""
+    try:
+        yield
     except SingularHessianError as error:
         raise SingularHessianError(
             f"Cs up to {1.0 / strengths.min():.3g} are so weak for X that the fit is not unique; "
             "leave out the largest of Cs, or pass a whole number to have a grid made for X."
         ) from error
-    return [replace(each, n_features=design.n_features) for each in found]
 
 
 def moved_to(found: Observables, design: Design, solution: Solution) -> Observables:

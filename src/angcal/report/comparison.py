@@ -249,13 +249,7 @@ def fold_count(y: Any, groups: Any = None) -> int:
 
 
 def penalties_in_folds(model: Any) -> Any:
-    """Cs of a training set: a whole path for two classes, a few about the chosen C for more.
-
-    Parameters
-    ----------
-    model : AngularLogisticRegressionCV or None
-        Fitted to all rows.
-    """
+    """Cs of a training set: a whole path for two classes, a few about the chosen C for more."""
     if model is None or len(model.classes_) == 2:
         return PENALTIES
     first = model.path_.index - PENALTIES_IN_FOLDS // 2
@@ -277,19 +271,9 @@ def compare(
 ) -> Comparison | str:
     """Cross-validate every method; a sentence where that cannot be done.
 
-    Parameters
-    ----------
-    features : DataFrame
-    y, codes : (n,) arrays
-        Classes as the user has them, and as 0, 1, …
-    model : AngularLogisticRegressionCV or None
-        Fitted to all rows; None where angcal refuses them.
-    pool : DataFrame, optional
-    seed, repeats : int
-    progress : callable, optional
-        Called as ``progress(folds done, folds in all)``, first with 0.
-    groups : (n,) int array, optional
-        Rows that stay in one fold.
+    Labels are given as the user has them and as codes 0, 1, …; the model is that of all rows, None
+    where angcal refuses them. ``progress(folds done, folds in all)`` is first called with 0. Rows
+    of a group stay in one fold.
     """
     n_classes, folds = int(codes.max()) + 1, fold_count(codes, groups)
     tell = progress or (lambda done, total: None)
@@ -415,15 +399,7 @@ def _measure(
 
 
 def chance_ece(predictions: Sequence[Floats], seed: int, n_draws: int = 20) -> float:
-    """Mean ECE where labels are drawn from the predictions themselves: what chance alone gives.
-
-    Parameters
-    ----------
-    predictions : sequence of (n,) arrays
-        Probabilities of a class.
-    seed, n_draws : int
-        Of the labels, and how often they are drawn for each array.
-    """
+    """Mean ECE where labels are drawn from the predictions themselves: what chance alone gives."""
     # A stream of its own: labels drawn with the numbers that made the predictions prove nothing.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     draws = [

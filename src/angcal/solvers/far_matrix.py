@@ -137,7 +137,9 @@ class MatrixNewton:
     def _closed(self, V: Floats, enough: float, steps: int) -> Solution:
         """Steps with the last matrix until too little is left; scores at their end."""
         f = partial(_closing_of_block, self.loss, self.rows.intercept)
+        lines: Any = None
         for closing in range(MOST_CLOSINGS):
+            lines = None  # as large as several vectors of all rows
             shared = (V, self.rows.directions)
             lines, gradient = self.rows.sweep(f, shared, (self.labels, self.weights))
             gradient = gradient + self._penalty * V

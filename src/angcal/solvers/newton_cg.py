@@ -37,7 +37,8 @@ class Solution:
     ----------
     coef : (d, q·m) array
     intercepts : (q·m,) array
-    scores : (n, q·m) array
+    scores : (n, q·m) array or None
+        None for several problems on rows that are read anew: as many numbers as rows, for each.
     converged : (m,) array of bool
     gradient : (m,) array
         Largest entry of |∇J| over Σω: comparable to scikit-learn's ``tol``.
@@ -60,20 +61,30 @@ class Solution:
         return Solution(
             self.coef[:, own],
             self.intercepts[own],
-            self.scores[:, own],
+            None if self.scores is None else self.scores[:, own],
             self.converged[one],
             self.gradient[one],
             self.newton_steps,
             self.passes,
         )
 
+    def part(self, problems: slice, scores: Any = None) -> Solution:
+        """Several problems' part, on the host, with scores where they are at hand."""
+        m = len(self.converged)
+        own = np.arange(self.coef.shape[1]).reshape(-1, m)[:, problems].ravel()
+        each = (self.converged[problems], self.gradient[problems])
+        return Solution(
+            self.coef[:, own], self.intercepts[own], scores, *each, self.newton_steps, self.passes
+        )
+
     def problem(self, index: int) -> tuple[Any, Any, Any]:
         """(weights, intercept, scores) of one problem: (d,), a number and (n,), or K of each."""
         own = self.column(index)
-        coef, intercepts, scores = map(on_host, (own.coef, own.intercepts, own.scores))
+        coef, intercepts = on_host(own.coef), on_host(own.intercepts)
+        scores = None if own.scores is None else on_host(own.scores)
         if coef.shape[1] == 1:
-            return coef[:, 0], float(intercepts[0]), scores[:, 0]
-        return coef.T, intercepts, np.ascontiguousarray(scores)
+            return coef[:, 0], float(intercepts[0]), None if scores is None else scores[:, 0]
+        return coef.T, intercepts, None if scores is None else np.ascontiguousarray(scores)
 
 
 class NewtonCG:

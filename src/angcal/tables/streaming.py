@@ -52,19 +52,30 @@ class LargeTable:
 
     def frames(self, columns: list[str]) -> Iterator[Any]:
         """Blocks of rows with a label as data frames of some columns."""
-        for start, frame in _batches(self.path, columns):
+        for start, frame in batches(self.path, columns):
             yield frame[self.kept[start : start + len(frame)]]
 
 
-def _batches(path: Path, columns: list[str]) -> Iterator[tuple[int, Any]]:
+def batches(path: Path, columns: list[str]) -> Iterator[tuple[int, Any]]:
     """(number of its first row, data frame) of pieces of a file."""
     from pyarrow.parquet import ParquetFile
 
     rows, start = max(1, BATCH_CELLS // max(1, len(columns))), 0
-    with ParquetFile(path) as file:
+    # Buffering ahead would hold all of the file's bytes in the end.
+    with ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(batch_size=rows, columns=columns, use_threads=False):
             yield start, batch.to_pandas()
             start += batch.num_rows
+
+
+def columns_of(path: Path) -> list[str]:
+    """Names of a file's columns, checked."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        names = list(file.schema_arrow.names)
+    check_names(path, names)
+    return names
 
 
 def open_large(path: Any, target: str, *, positive: str | None = None) -> LargeTable:
@@ -83,17 +94,17 @@ def open_large(path: Any, target: str, *, positive: str | None = None) -> LargeT
 
     path = Path(path)
     with ParquetFile(path) as file:
-        names, n = list(file.schema_arrow.names), file.metadata.num_rows
-    check_names(path, names)
+        n = file.metadata.num_rows
+    names = columns_of(path)
     require_column(names, target)
-    labels = pd.concat([frame for _, frame in _batches(path, [target])], ignore_index=True)
+    labels = pd.concat([frame for _, frame in batches(path, [target])], ignore_index=True)
     rows, y = split_target(labels.assign(**{_ROW: np.arange(n)}), target, positive=positive)
     kept = np.zeros(n, dtype=bool)
     kept[rows[_ROW].to_numpy()] = True
     step = max(1, -(-len(y) // SAMPLE_ROWS))
     place, parts = np.cumsum(kept) - 1, []
     features = [name for name in names if name != target]
-    for start, frame in _batches(path, features):
+    for start, frame in batches(path, features):
         own = slice(start, start + len(frame))
         parts.append(frame[kept[own] & (place[own] % step == 0)])
     sample = pd.concat(parts, ignore_index=True)
