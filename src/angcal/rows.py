@@ -312,7 +312,7 @@ def _back(X: Any, U: Any) -> Any:
 
 def _is_large(X: Any, V: Any) -> bool:
     """Whether transposed products of a few columns are faster: by a quarter, beyond the cache."""
-    return V.ndim == 2 and X.size > plan.KEPT_ENTRIES
+    return V.ndim == 2 and X.size > plan.BLOCK_ENTRIES
 
 
 def _far_ahead(X: Any, V: Any) -> Any:
