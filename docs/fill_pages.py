@@ -1,7 +1,7 @@
 """Run the code blocks of the pages and write what they print below them.
 
     python docs/fill_pages.py             # all pages
-    python docs/fill_pages.py guide/groups.md several.md
+    python docs/fill_pages.py guide/groups.md multiclass.md
 
 A fenced ``text`` block that follows a ``python`` block holds the output of that block. The tests
 compare; this file rewrites, after a change that moves the numbers.

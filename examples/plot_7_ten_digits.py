@@ -69,4 +69,4 @@ P = probabilities["angcal, 1 fit"]
 display = ClasswiseReliabilityDisplay.from_predictions(y[test], P, n_bins=5, columns=5)
 
 # %%
-# More on :doc:`three and more classes </several>`.
+# More on :doc:`three and more classes </multiclass>`.

@@ -68,6 +68,8 @@ class Source:
         Names and lengths of functions above the limit, docstrings included.
     constants : tuple of str
         Upper-case names that are assigned at the top level.
+    numbers : tuple of str
+        Those of them that hold numbers and no text: thresholds, accuracies, nodes.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Source:
     documentation: int
     long_functions: tuple[tuple[str, int], ...]
     constants: tuple[str, ...]
+    numbers: tuple[str, ...]
 
     @property
     def in_core(self) -> bool:
@@ -108,18 +111,27 @@ def read(path: Path, folder: Path) -> Source:
         long_functions=tuple(
             (node.name, length(node)) for node in functions if length(node) > LONGEST_FUNCTION
         ),
-        constants=tuple(constants(tree)),
+        constants=tuple(name for name, _ in constants(tree)),
+        numbers=tuple(name for name, value in constants(tree) if holds_numbers(value)),
     )
 
 
-def constants(tree: ast.Module) -> Iterator[str]:
-    """Upper-case names that a module assigns at its top level."""
+def constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    """Upper-case names that a module assigns at its top level, and what is assigned."""
     for node in tree.body:
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        for target in targets if isinstance(node, ast.Assign | ast.AnnAssign) else ():
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             for part in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(part, ast.Name) and CONSTANT.fullmatch(part.id):
-                    yield part.id
+                    yield part.id, node.value
+
+
+def holds_numbers(value: Any) -> bool:
+    """Whether what is assigned is made of numbers alone."""
+    parts = ast.walk(value) if value is not None else ()
+    literals = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return bool(literals) and all(isinstance(each, int | float) for each in literals)
 
 
 def sources(folder: Path) -> list[Source]:
@@ -145,7 +157,22 @@ def sizes(library: list[Source], studies: list[Source]) -> list[str]:
     found += [f"functions over {LONGEST_FUNCTION} lines: {len(long)}", *long]
     core = sum(len(each.constants) for each in library if each.in_core)
     every = sum(len(each.constants) for each in library)
-    return [*found, f"module constants: {core} in the core, {every} in the wheel"]
+    numbers = sum(len(each.numbers) for each in library if each.in_core)
+    found.append(f"module constants: {core} in the core, {every} in the wheel")
+    return [*found, f"of those in the core {numbers} hold numbers, the others names and tables"]
+
+
+def by_folder(library: list[Source]) -> list[str]:
+    """Lines and files of each folder of the library, and of its modules outside of folders."""
+    folders: dict[str, list[Source]] = {}
+    for each in library:
+        folders.setdefault(each.name.partition("/")[0] if "/" in each.name else ".", []).append(
+            each
+        )
+    return [
+        f"  {name:17} {sum(each.lines for each in files):6,} lines in {len(files)} files"
+        for name, files in sorted(folders.items())
+    ]
 
 
 # -- what is called ---------------------------------------------------------------------------
@@ -228,8 +255,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--names", action="store_true", help="also name the functions that are not shared"
     )
+    parser.add_argument("--folders", action="store_true", help="also count each folder")
     chosen = parser.parse_args(arguments)
-    print("\n".join(sizes(sources(LIBRARY), sources(STUDIES))))
+    library = sources(LIBRARY)
+    print("\n".join(sizes(library, sources(STUDIES))))
+    if chosen.folders:
+        print("\n".join(by_folder(library)))
     called = {name: crossed(fit) for name, fit in fits().items()}
     print("\n".join(shares(called)))
     if chosen.names:

@@ -1,6 +1,7 @@
-"""Linear classifiers that need no held-out labels either: evidence, bbai, LDA, SVM, elastic net.
+"""Classifiers that need no held-out labels either: evidence, bbai, LDA, SVM, elastic net, TabPFN.
 
-Each takes labeled rows and labels 0 and 1, and returns P(y = 1) of other rows.
+Each takes labeled rows and labels 0 and 1, and returns P(y = 1) of other rows. All but TabPFN are
+linear.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.svm import LinearSVC
@@ -71,7 +73,7 @@ def linear_svm(X: Any, y: np.ndarray, X_new: Any) -> Floats:
     """A linear support vector machine, C chosen by five folds, with Platt scaling on folds."""
     found = []
     for C in np.geomspace(1e-6, 1.0, 7):
-        base = LinearSVC(C=C, max_iter=5000)
+        base = LinearSVC(C=C, max_iter=5000, random_state=0)
         model = CalibratedClassifierCV(base, method="sigmoid", cv=Folds(), ensemble=False)
         losses = []
         for kept, left in Folds().split(X, y):
@@ -91,9 +93,26 @@ def elastic_net(X: Any, y: np.ndarray, X_new: Any) -> Floats:
         scoring="neg_log_loss",
         max_iter=100,
         tol=1e-3,
+        random_state=0,
         use_legacy_attributes=False,
     )
     return np.asarray(model.fit(X, y).predict_proba(X_new))[:, 1]
+
+
+def by_tabpfn(X: Any, y: np.ndarray, X_new: Any) -> Floats:
+    """TabPFN 1 with four views of the rows: at most 1,000 of them, 100 columns by their PCA."""
+    model = import_module("tabpfn.scripts.transformer_prediction_interface").TabPFNClassifier(
+        device="cpu", N_ensemble_configurations=4
+    )
+    rows, new, most = dense(X), dense(X_new), 100
+    if rows.shape[1] > most:
+        axes = PCA(min(most, *rows.shape), random_state=0).fit(rows)
+        rows, new = axes.transform(rows), axes.transform(new)
+    if len(rows) > 1000:
+        raise ValueError(f"{len(rows)} rows are more than the 1,000 that TabPFN 1 is made for")
+    model.fit(rows, y)
+    parts = np.array_split(new, max(1, len(new) // 1000))
+    return np.concatenate([np.asarray(model.predict_proba(part))[:, 1] for part in parts])
 
 
 RIVALS = {

@@ -18,7 +18,6 @@ from angcal.angle import (
     Angle,
     AngleError,
     LooInformation,
-    because,
     combine,
     given_angle,
     holdout_sign,
@@ -28,6 +27,7 @@ from angcal.angle import (
     make_angle,
     observable_angle,
     training_sign,
+    with_note,
 )
 from angcal.covariance import ScoreScale, precision, score_scale
 from angcal.curve import angular_probability
@@ -112,8 +112,8 @@ def test_the_interval_is_cut_at_one(cosine, center, interval):
 
 def test_a_note_is_added_to_the_reason():
     angle = given_angle(0.5)
-    assert because(angle, "and more").reason == "the cosine was given; and more"
-    assert replace(because(angle, "x"), reason=angle.reason) == angle
+    assert with_note(angle, "and more").reason == "the cosine was given; and more"
+    assert replace(with_note(angle, "x"), reason=angle.reason) == angle
 
 
 def test_a_fallback_says_that_it_is_one():

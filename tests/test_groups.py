@@ -78,6 +78,31 @@ def test_scores_of_two_classes_are_those_of_refits(n, d, size, storage):
     assert _off(alone.loo_scores[rows], exact) > 0.1
 
 
+@pytest.mark.parametrize(("n", "d"), [(200, 100), (120, 200)])
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("size", [2, 5, 20])
+def test_rounds_follow_curvatures_that_change(n, d, K, size):
+    X, y, groups = _draw(n, d, K, size)
+    fit, found = _observed(_model(1.0), X, y, groups)
+    rows, exact = _refitted(X, y, groups, range(6), 1.0)
+    assert _off(found.loo_scores[rows], exact) < 0.01
+    if K == 2 and size == 20:
+        known, given = fit.hessian.engine, (fit.curvatures, fit.residuals, 0.0)
+        moves, _ = leave_groups_out(known, groups_of(groups), *given)
+        assert _off((fit.scores - moves.all)[rows], exact) > 0.01  # one step would not do
+
+
+def test_weights_alone_move_as_in_a_refit():
+    X, y, groups = _draw(200, 100, size=20)
+    fit, found = _observed(_model(1.0), X, y, groups)
+    own = groups == 3
+    other = _model(1.0).fit(X[~own], y[~own])
+    # Slopes and intercept decouple about the mean of the rows, weighted by their curvature.
+    center = (fit.curvatures @ X) / fit.curvatures.sum()
+    exact = (X[own] - center) @ other.coef_[0] + center @ fit.coef + fit.intercept
+    assert _off(found.calibration_scores[own], exact) < 0.05
+
+
 @pytest.mark.parametrize("size", [2, 5, 20])
 def test_scores_of_four_classes_are_nearly_those_of_refits(size):
     """Each class is a problem of its own, which is an approximation: 2 % instead of 1 %."""
@@ -265,6 +290,20 @@ def test_rows_without_weight_leave_their_groups():
     model = MAKERS["one"]().fit(X, y, sample_weight=weights, groups=groups)
     same = MAKERS["one"]().fit(X[20:], y[20:], groups=groups[20:])
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), rtol=1e-6)
+
+
+def test_a_holdout_keeps_groups_whole():
+    X, y, groups = _draw(200, 20)
+    model = ScoreCalibratedClassifier(_model(), scores="holdout", random_state=0)
+    training = model._training(X, y, None, {}, groups)
+    train, held = model._split(training)
+    assert not set(groups[train]) & set(groups[held])
+    assert len(train) + len(held) == 200
+    assert 0.2 < len(held) / 200 < 0.4
+    p = model.fit(X, y, groups=groups).predict_proba(X)
+    assert np.all(np.isfinite(p))
+    with pytest.raises(ValueError, match="cannot be split"):
+        model.fit(X, y, groups=y)  # a class for each group
 
 
 def test_folds_keep_groups_whole_or_say_why_not():

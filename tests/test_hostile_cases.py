@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import warnings
+from functools import partial
+
 import hypothesis
 import numpy as np
 import pytest
 
 from studies.hostile.cases import CHOICES, Case, cases, draw
+from studies.hostile.files import MEMORY, in_child
 from studies.hostile.judge import Outcome, _refusal, judge
 
 
@@ -20,6 +27,26 @@ from studies.hostile.judge import Outcome, _refusal, judge
 )
 @hypothesis.given(cases())
 def test_no_case_fails(case):
+    outcome = judge(case)
+    assert not outcome.failed, outcome
+
+
+# Found by the long run, shrunk, and mended since.
+FOUND = (
+    Case(n=200, d=150, design="huge"),
+    Case(n=60, d=80, n_classes=4, design="huge", container="fortran"),
+    Case(n=12, d=20, design="constant rows", base="weak", weights="large", seed=2),
+    Case(n=40, d=1, model="path", weights="one huge", rare=True, signal=0.0, seed=7388),
+    Case(d=1, design="binary", model="folds", rare=True, weights="one huge"),
+    Case(n=20, d=150, design="huge", model="path", rare=True, weights="one huge"),
+    Case(n=12, d=40, model="penalties", pool="shifted", signal=0.0, seed=475181360),
+    Case(design="heavy", pool="same", signal=0.5, seed=65384),
+    Case(design="elliptical", d=20, pool="same", signal=0.0, base="weak", seed=0),
+)
+
+
+@pytest.mark.parametrize("case", FOUND, ids=lambda case: f"{case.design}-{case.weights}")
+def test_what_was_found_stays_mended(case):
     outcome = judge(case)
     assert not outcome.failed, outcome
 
@@ -46,3 +73,49 @@ def test_what_is_no_clear_error():
     assert not _refusal(ValueError("pool has 3 columns, but X has 5.")).failed
     assert Outcome("harm").failed
     assert not Outcome("warned").failed
+
+
+def _read(path):
+    return {"valid": len(path.read_bytes())}
+
+
+def _write(path):
+    path.with_suffix(".new").write_text("written")
+    return {}
+
+
+def _run(path):
+    os.system("true")
+    return {}
+
+
+def _crash(path):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _swell(path):
+    return {"valid": len(bytes(2 * MEMORY))}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits on memory")
+@pytest.mark.parametrize(
+    ("work", "own", "outcome"),
+    [
+        (_read, True, "valid"),
+        (_read, False, "reached"),
+        (_write, True, "reached"),
+        (_run, True, "reached"),
+        (_crash, True, "death"),
+        (_swell, True, "error"),
+    ],
+)
+def test_what_a_forged_file_does_is_seen(work, own, outcome, tmp_path):
+    """Each is tried in a child process; ``own`` is the file that it was given to open."""
+    path, other = tmp_path / "m.skops", tmp_path / "other"
+    path.write_bytes(b"a file")
+    other.write_bytes(b"another")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forks beside threads
+        found = in_child(partial(work, path if own else other), watch=path)
+    assert outcome in found, found
+    assert not path.with_suffix(".new").exists() or path.with_suffix(".new").stat().st_size == 0

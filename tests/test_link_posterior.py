@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from angcal import Cauchit, ComplementaryLogLog, Logit, Probit
-from angcal.angle import given_angle, make_angle
+from angcal.angle import Angle, given_angle, make_angle
 from angcal.curve import angular_probability
 from angcal.link_posterior import BELIEF, fisher_scoring, link_posterior
 from angcal.links import Link
@@ -327,6 +327,20 @@ def test_an_uncertain_angle_pulls_less_than_a_certain_one():
     gaps = [abs(best_curve(Logit(), scores, labels, known=known).cosine - 0.9) for known in angles]
     assert gaps[0] < 0.05
     assert gaps[0] < gaps[1] < gaps[2]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_known_angle_is_believed_as_far_as_its_interval_says(sign):
+    """Each side has the mean square of its side; a shorter error changes nothing."""
+    sides = (0.2, 0.05) if sign > 0 else (0.05, 0.2)
+    known = Angle(sign * 0.7, 0.01, 0.0, (-1.0, 1.0), "observable", "", 0.95, 0.01, sides)
+    assert known.has_sign
+    assert not replace(known, sides=(0.4, 0.4)).has_sign
+    nodes, shares = map(np.array, zip(*BELIEF.before_labels(known), strict=True))
+    away = (nodes - known.cosine) * sign
+    assert shares.sum() == pytest.approx(1.0)
+    assert 2.0 * shares @ np.where(away < 0, away, 0.0) ** 2 == pytest.approx(0.2**2)
+    assert 2.0 * shares @ np.where(away > 0, away, 0.0) ** 2 == pytest.approx(0.05**2)
 
 
 @pytest.mark.parametrize("error", [0.013, 0.1])

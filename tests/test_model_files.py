@@ -32,7 +32,7 @@ from angcal.persistence import PersistenceError, inspect, load, save
 from angcal.simulation import simulate
 
 sys.path.insert(0, str(Path(__file__).parent))
-from forging import forged, members, npy, rewritten, seal, zipped
+from studies.hostile.forging import forged, members, npy, rewritten, seal, zipped
 
 skops_io = pytest.importorskip("skops.io")
 

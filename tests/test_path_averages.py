@@ -40,7 +40,7 @@ def test_shares_follow_the_losses():
 
 
 def test_the_average_is_that_of_the_penalties_one_by_one():
-    sim = data(90, 60)
+    sim, CS = data(90, 60), np.geomspace(1e-3, 1e3, 5)
     model = AngularLogisticRegressionCV(CS, tol=1e-7, average="penalties").fit(sim.X, sim.y)
     assert np.sum(model.shares_ > 0) >= 3
     assert_allclose(model.shares_, penalty_shares(model.path_.log_loss, 90))

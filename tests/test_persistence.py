@@ -50,7 +50,7 @@ from angcal.persistence import FORMAT, TRUSTED, PersistenceError, about, inspect
 from angcal.simulation import simulate, simulate_multiclass
 
 sys.path.insert(0, str(Path(__file__).parent))
-from forging import rewritten
+from studies.hostile.forging import rewritten
 
 skops_io = pytest.importorskip("skops.io")
 pd = pytest.importorskip("pandas")

@@ -133,9 +133,7 @@ def test_other_misfits_are_refused(fitted, name, rows):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_layouts_and_precisions_agree(fitted, name, dtype, order, monkeypatch):
-    monkeypatch.setattr(
-        "angcal.arrays.ENTRIES_AT_ONCE", 7 * NEW.shape[1]
-    )  # several blocks, one short
+    monkeypatch.setattr("angcal.plan.CACHE_ENTRIES", 28 * NEW.shape[1])  # several blocks, one short
     rows = np.asarray(NEW.astype(dtype), order=order)
     p = fitted[name].predict_proba(rows)
     assert p.dtype == np.float64

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import norm
 
+from angcal import plan
 from angcal.covariance import ScoreScale
 from angcal.curve import (
     LARGEST_TABLE_ERROR,
@@ -25,11 +26,10 @@ from angcal.curve import (
     CurveTable,
     angular_probability,
 )
-from angcal.curve.bounds import CUBIC, QUINTIC, derivative_bound
+from angcal.curve.bounds import derivative_bound
 from angcal.curve.predictor import jet
 from angcal.curve.table import (
     MOST_CELLS,
-    SCORES_AT_ONCE,
     SMALLEST_REACH,
     STRIDES,
     between,
@@ -85,9 +85,9 @@ def scores_between_nodes(made, positions=(0.0, 0.25, 0.5, 0.75)):
 
 
 BOUNDED = [
-    *((family, CUBIC) for family in (Logit, Probit, ComplementaryLogLog, Cauchit, ClippedLinear)),
-    (Logit, QUINTIC),
-    (Probit, QUINTIC),
+    *((family, 4) for family in (Logit, Probit, ComplementaryLogLog, Cauchit, ClippedLinear)),
+    (Logit, 6),
+    (Probit, 6),
 ]
 
 
@@ -98,7 +98,7 @@ BOUNDED = [
         (*kind, spread)
         for kind in BOUNDED
         for spread in (0.05, 0.3, 1.0, 1.5, 4.0)
-        if kind[1] == CUBIC or spread >= 0.3
+        if kind[1] == 4 or spread >= 0.3
     ],
 )
 def test_the_derivative_of_the_smoothed_link_obeys_its_bound(family, order, spread):
@@ -115,7 +115,7 @@ def test_the_derivative_of_the_smoothed_link_obeys_its_bound(family, order, spre
 
 
 @pytest.mark.parametrize(
-    ("family", "order"), [*((family, CUBIC) for family in MP_BASES), *BOUNDED[-2:]]
+    ("family", "order"), [*((family, 4) for family in MP_BASES), *BOUNDED[-2:]]
 )
 def test_without_noise_the_bound_is_the_links_own_and_is_attained(family, order):
     v = np.linspace(-5.0, 5.0, 401)
@@ -132,7 +132,7 @@ def test_much_noise_makes_every_link_a_probit(family, order):
 
 def test_a_link_without_a_proof_has_no_bound():
     assert derivative_bound(CallableLink(expit), 1.0) == np.inf
-    assert derivative_bound(Cauchit(), 1.0, QUINTIC) == np.inf
+    assert derivative_bound(Cauchit(), 1.0, 6) == np.inf
 
 
 @pytest.mark.parametrize(("derivative", "constant"), [(0, 1 / 46080), (1, np.sqrt(5.0) / 30000)])
@@ -403,7 +403,7 @@ def test_the_ends_of_the_table_belong_to_it():
 def test_equal_scores_have_equal_probabilities_to_the_last_bit():
     made = curve(Logit(3.0, 1.0), 0.6)
     few = np.random.default_rng(0).normal(size=101)
-    many = np.tile(few, 3 * SCORES_AT_ONCE // 101)
+    many = np.tile(few, 3 * plan.CACHE_ENTRIES // 101)
     p = made.predict(few)
     assert_array_equal(made.predict(many).reshape(-1, 101), np.tile(p, (len(many) // 101, 1)))
     assert_array_equal([made.predict(few[i : i + 1])[0] for i in range(101)], p)

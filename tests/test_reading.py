@@ -535,3 +535,13 @@ def test_registering_your_own_type():
         assert fit.fit_intercept
         assert fit.intercept_strength == 0.0
         assert relative_residual(fit) < 1e-6
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights_that_are_no_numbers_are_refused(n_classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % n_classes
+    model = LogisticRegression().fit(X, y)
+    model.coef_[0, 1] = np.nan
+    with pytest.raises(ValueError, match="coef_ contains NaN"):
+        read_fitted(model, X, y.astype(float), np.ones(60))

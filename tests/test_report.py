@@ -20,13 +20,20 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from angcal import report
-from angcal.metrics import expected_calibration_error, multiclass_log_loss, top_label_ece
-from angcal.report import examine, make_report, page, pictures, summary, verdict
+from angcal.metrics import (
+    expected_calibration_error,
+    hosmer_lemeshow_test,
+    multiclass_log_loss,
+    spiegelhalter_test,
+    top_label_ece,
+)
+from angcal.report import comparison, examine, make_report, page, pictures, summary, verdict
 from angcal.report.comparison import (
     ANGCAL,
     CV_TEMPERATURE,
     DEFAULT,
     UNCALIBRATED,
+    compare,
     fold_count,
     penalties_in_folds,
 )
@@ -114,6 +121,11 @@ def table(n=90, d=6, seed=0, names=None, signal=2.0):
     return frame, np.where(y, "yes", "no")
 
 
+def with_verdict(found, changed):
+    """The findings with another verdict."""
+    return replace(found, fit=replace(found.fit, verdict=changed))
+
+
 @pytest.fixture(scope="module")
 def found():
     features, y = table(120, 40)
@@ -194,7 +206,7 @@ def test_page_asks_nothing_of_the_network(parsed, html):
 
 
 def test_tables_have_captions_and_scopes(parsed):
-    assert len(parsed.named("table")) == len(parsed.named("caption")) == 11
+    assert len(parsed.named("table")) == len(parsed.named("caption")) == 12
     assert {cell["scope"] for cell in parsed.named("th")} == {"col", "row"}
 
 
@@ -230,15 +242,15 @@ def test_contrast(theme):
 
 
 def test_only_a_determined_angle_has_a_tile(found, parsed):
-    assert not found.verdict.angle.is_determined
-    assert found.model.angle_.method == "loo"
+    assert not found.fit.verdict.angle.is_determined
+    assert found.fit.model.angle_.method == "loo"
     text = "".join(parsed.words)
     assert "is not determined by labels alone; an unlabeled pool would" in text
     assert "from the true ones (" not in text
     by_pool = replace(
-        found.verdict.angle, degrees=30.0, degrees_interval=(20.0, 40.0), method="observable"
+        found.fit.verdict.angle, degrees=30.0, degrees_interval=(20.0, 40.0), method="observable"
     )
-    changed = replace(found, verdict=replace(found.verdict, angle=by_pool))
+    changed = with_verdict(found, replace(found.fit.verdict, angle=by_pool))
     assert "The fitted weights are 30° from the true ones (95% interval 20° to 40°" in page(changed)
 
 
@@ -268,8 +280,8 @@ def test_every_underlined_word_is_explained(parsed):
 
 
 def test_operating_points_are_counts_of_the_rows(found, parsed):
-    (one,) = found.performance.classes
-    p, positive = found.figures.calibrated[:, 1], found.codes == 1
+    (one,) = found.fit.performance.classes
+    p, positive = found.fit.figures.calibrated[:, 1], found.codes == 1
     for threshold in (0.2, 0.5, 0.8):
         tp, fp, fn, tn = one.at(threshold).counts
         assert (tp, fn) == (np.sum(p[positive] >= threshold), np.sum(p[positive] < threshold))
@@ -286,7 +298,7 @@ def test_the_class_that_is_asked_about_may_be_the_first(found):
     names = [f"P{i}" for i in range(120)]
     origin = Origin("rows.csv", "2026-11-18", positive="no", threshold=0.125, row_names=names)
     asked = examine(features, y, repeats=1, target="outcome", origin=origin)
-    (one,), (other,) = asked.performance.classes, found.performance.classes
+    (one,), (other,) = asked.fit.performance.classes, found.fit.performance.classes
     assert one.name == "no"
     assert one.auc.value == pytest.approx(other.auc.value)
     assert one.lines["calibrated"].slope == pytest.approx(other.lines["calibrated"].slope)
@@ -294,18 +306,18 @@ def test_the_class_that_is_asked_about_may_be_the_first(found):
     assert "Probability of no" in text
     assert "rows.csv, 2026-11-18" in text
     assert "12.5%" in text
-    rows = asked.rows
-    assert rows.names[0] == f"P{int(np.argmax(asked.figures.calibrated[:, 0]))}"
+    rows = asked.fit.rows
+    assert rows.names[0] == f"P{int(np.argmax(asked.fit.figures.calibrated[:, 0]))}"
     assert np.all((rows.low <= rows.p) & (rows.p <= rows.high))
     assert np.all(np.diff(rows.p) <= 0)
 
 
 def test_weights_and_their_stability(found):
-    largest, coef = found.weights[0], found.model.coef_[0]
+    largest, coef = found.fit.weights[0], found.fit.model.coef_[0]
     assert largest.column == f"x{int(np.argmax(np.abs(coef)))}"
     assert abs(largest.relative) == pytest.approx(100.0)
     assert largest.toward == ("yes" if largest.relative > 0 else "no")
-    for one in found.weights:
+    for one in found.fit.weights:
         assert one.fits == 5
         assert one.same_sign <= 5
         assert one.low <= one.high
@@ -345,6 +357,32 @@ def test_groups_are_the_units_of_the_report():
 
 
 # -- names from the data -----------------------------------------------------------------------
+
+
+def test_peers_are_told_the_groups(monkeypatch):
+    # Four copies of each row and labels of chance: whoever splits copies sees what is not there.
+    X, y = table(60, 40, signal=0.0)
+    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(60), 4))
+    rows, codes = X.iloc[groups].reset_index(drop=True), (y == "yes").astype(int)[groups]
+    told = compare(rows, codes, codes, model=None, groups=groups)
+    fold = comparison._fold
+    monkeypatch.setattr(comparison, "_fold", lambda *given: replace(fold(*given), groups=None))
+    untold = compare(rows, codes, codes, model=None, groups=groups)
+    for name in ("CalibratedClassifierCV(5)", "Platt, holdout"):
+        i = told.names.index(name)
+        assert told.values["log-loss"][i] < 0.85
+        assert untold.values["log-loss"][i] > 1.0
+
+
+def test_tests_of_calibration_are_those_of_the_metrics(found, three):
+    rows = {row.name: row for row in found.fit.tests}
+    figures = found.fit.figures
+    z = spiegelhalter_test(figures.codes, figures.plain)
+    assert rows["Spiegelhalter's z"].plain == z.p_value
+    binned = hosmer_lemeshow_test(figures.codes, figures.calibrated[:, 1])
+    assert rows["Hosmer–Lemeshow, ten bins"].calibrated == binned.p_value
+    assert all(0.0 < row.calibrated <= 1.0 for row in (*found.fit.tests, *three.fit.tests))
+    assert [row.name for row in three.fit.tests] == ["Spiegelhalter's z", "Kernel test"]
 
 
 def test_names_show_as_text_and_are_no_markup():
@@ -424,13 +462,13 @@ def test_many_classes_are_cut_and_the_rest_is_counted(forty):
     assert "kind 005 (2%) and 34 more" in text
     assert "Collect more rows of kind 000, kind 001" in text
     assert "and 34 more: with fewer than 10 rows" in text
-    assert len(class_rows(forty)) == 20
+    assert len(class_rows(forty.fit.class_table)) == 20
 
 
 def test_class_figures_are_those_of_their_rows(forty):
-    figures = forty.figures
+    figures = forty.fit.figures
     for k in (0, 17, 39):
-        one = forty.class_table.classes[k]
+        one = forty.fit.class_table.classes[k]
         own = figures.codes == k
         assert one.rows == own.sum() == 8
         p = figures.calibrated[own]
@@ -438,24 +476,24 @@ def test_class_figures_are_those_of_their_rows(forty):
         assert one.log_loss["calibrated"] == pytest.approx(-np.log(p[:, k]).mean())
         expected = expected_calibration_error(own, figures.plain[:, k])
         assert one.ece["plain"] == pytest.approx(expected)
-    outside = [one.outside for one in forty.class_table.worst(40)]
+    outside = [one.outside for one in forty.fit.class_table.worst(40)]
     assert outside == sorted(outside, reverse=True)
     assert summary(forty)["by_class"]["kind 017"]["rows"] == 8
 
 
 def test_figures_of_many_classes_are_of_the_likeliest(forty):
-    plain = forty.figures.plain
-    assert forty.verdict.plain.ece == pytest.approx(top_label_ece(forty.codes, plain))
-    assert forty.verdict.plain.log_loss == pytest.approx(multiclass_log_loss(forty.codes, plain))
+    plain, side = forty.fit.figures.plain, forty.fit.verdict.plain
+    assert side.ece == pytest.approx(top_label_ece(forty.codes, plain))
+    assert side.log_loss == pytest.approx(multiclass_log_loss(forty.codes, plain))
     p = forty.comparison.probabilities[ANGCAL][0]
     assert forty.comparison.values["ECE"][0] == pytest.approx(top_label_ece(forty.codes, p))
     assert forty.comparison.names[3] == "temperature, leave-one-out"
 
 
 def test_training_sets_choose_among_penalties_about_the_chosen_one(forty):
-    path, few = forty.model.path_, penalties_in_folds(forty.model)
+    path, few = forty.fit.model.path_, penalties_in_folds(forty.fit.model)
     assert len(few) == 7
-    assert forty.model.C_ in few
+    assert forty.fit.model.C_ in few
     assert set(few) <= set(path.C)
 
 
@@ -505,12 +543,12 @@ def test_seed_draws_the_folds(found):
     features, y = table(120, 40)
     other = examine(features, y, repeats=1, target="outcome", seed=1)
     assert other.comparison.values["log-loss"][0] != found.comparison.values["log-loss"][0]
-    assert other.model.angle_ == found.model.angle_, "the fit itself draws nothing"
+    assert other.fit.model.angle_ == found.fit.model.angle_, "the fit itself draws nothing"
 
 
 def test_settings_of_matplotlib_stay(found):
     before = dict(matplotlib.rcParams)
-    pictures.angle(found.model)
+    pictures.angle(found.fit.model)
     assert dict(matplotlib.rcParams) == before
 
 
@@ -528,7 +566,7 @@ def test_confidence_is_told(seed, words, headline, leaning):
     first, _, confidence, angle, _, gains = verdict(told)
     assert headline in first
     assert words in confidence
-    low, high = told.verdict.angle.degrees_interval
+    low, high = told.fit.verdict.angle.degrees_interval
     assert f"{low:.0f}° to {high:.0f}°" in angle
     assert "better" in gains
     assert summary(told)["plain_model_is"] == leaning
@@ -540,7 +578,7 @@ def test_no_signal_is_told():
     # Each row's label is against its own score, so that leave-one-out scores mislead.
     y = np.tile([0, 1], 40)
     told = examine(features, y, repeats=1)
-    assert told.model.angle_.cosine == 0
+    assert told.fit.model.angle_.cosine == 0
     assert verdict(told)[0] == "These rows show no signal that a linear model could use."
     assert any("No signal found" in message for message in told.complaints)
 
@@ -555,25 +593,28 @@ def test_no_signal_is_told():
     ],
 )
 def test_headline_follows_the_leave_one_out_figures(found, gain, error, words):
-    plain = replace(found.verdict.plain, log_loss=found.verdict.calibrated.log_loss + gain)
+    given = found.fit.verdict
+    plain = replace(given.plain, log_loss=given.calibrated.log_loss + gain)
     about_right = {"slope": 1.0, "slope_error": 0.1, "ece_gain_error": 1.0}
-    changed = replace(found.verdict, plain=plain, gain_error=error, **about_right)
+    changed = replace(given, plain=plain, gain_error=error, **about_right)
     assert words in headline(changed)
-    assert verdict(replace(found, verdict=changed))[0] == headline(changed)
+    assert verdict(with_verdict(found, changed))[0] == headline(changed)
 
 
 def test_next_steps_follow_the_verdict(found):
+    given = found.fit.verdict
+
     def steps(gain, **changes):
-        plain = replace(found.verdict.plain, log_loss=found.verdict.calibrated.log_loss + gain)
-        best = replace(found.verdict.plain_at_its_best, log_loss=9.0)
-        judged = replace(found.verdict, plain=plain, gain_error=0.0, plain_at_its_best=best)
-        return next_steps(replace(found, verdict=replace(judged, **changes)))
+        plain = replace(given.plain, log_loss=given.calibrated.log_loss + gain)
+        best = replace(given.plain_at_its_best, log_loss=9.0)
+        judged = replace(given, plain=plain, gain_error=0.0, plain_at_its_best=best)
+        return next_steps(with_verdict(found, replace(judged, **changes)))
 
     assert steps(0.1)[0].startswith("Use the calibrated probabilities: angcal fit")
     assert steps(0.0, ece_gain_error=1.0)[0].startswith("Use either")
     assert steps(0.0, ece_gain_error=0.0)[0].startswith("Use the plain probabilities, Logistic")
     assert steps(-0.1)[0].startswith("Use the plain probabilities here: LogisticRegression(C=")
-    better = replace(found.verdict.plain_at_its_best, C=0.25, log_loss=0.0)
+    better = replace(given.plain_at_its_best, C=0.25, log_loss=0.0)
     assert "LogisticRegression(C=0.25) as it is" in steps(0.1, plain_at_its_best=better)[0]
     assert "Look for columns that say more about outcome" in steps(0.1, angle=None)[0]
 
@@ -607,7 +648,7 @@ def test_refused_classes_degrade_to_a_sentence(monkeypatch):
     features = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     y = np.argmax(features.to_numpy(), axis=1)
     told = examine(features, y, repeats=1)
-    assert told.model is None
+    assert told.fit is None
     assert not told.comparison.has(ANGCAL)
     assert told.comparison.names[0] == DEFAULT
     assert told.comparison.names[1] in (CV_TEMPERATURE, "CalibratedClassifierCV(5)")
@@ -622,8 +663,8 @@ def test_a_pool_for_several_classes_gives_each_its_angle():
     features, _ = table(60, 3)
     y = np.argmax(features.to_numpy(), axis=1)
     found = examine(features, y, pool=table(200, 3, seed=1)[0], repeats=1)
-    assert found.model.angle_.method == "observable"
-    assert len(found.verdict.angles) == 3
+    assert found.fit.model.angle_.method == "observable"
+    assert len(found.fit.verdict.angles) == 3
 
 
 def test_two_classes_are_never_refused_silently(monkeypatch):
@@ -641,7 +682,7 @@ def test_rare_class_has_no_comparison():
     y = np.r_[np.zeros(29, int), 1]
     told = examine(features, y, repeats=1)
     assert told.comparison is None
-    assert told.model.angle_.is_fallback
+    assert told.fit.model.angle_.is_fallback
     text = "".join(outline(page(told)).words)
     assert "The smallest class has one row" in text
     assert "There is none: the smaller class has 1 rows" in text
@@ -666,7 +707,7 @@ def test_comparison_is_out_of_fold(found):
 def test_summary_has_the_numbers(found):
     told = summary(found)
     assert told["rows"] == 120
-    assert told["angle"]["cosine"] == found.model.angle_.cosine
+    assert told["angle"]["cosine"] == found.fit.model.angle_.cosine
     assert told["classes"] == dict(zip(found.classes, found.counts, strict=True))
     first = told["comparison"][0]
     assert first["method"] == ANGCAL
@@ -675,7 +716,7 @@ def test_summary_has_the_numbers(found):
 
 def test_summary_of_several_classes_has_their_price(three):
     assert summary(three)["comparison"][0]["fits"] == "1 path of 7 penalties"
-    assert summary(three)["map"] == three.model.calibration_.method
+    assert summary(three)["map"] == three.fit.model.calibration_.method
 
 
 def test_pool_and_dropped_columns_are_told():
@@ -686,7 +727,7 @@ def test_pool_and_dropped_columns_are_told():
     told = examine(features, y, pool=pool, repeats=1)
     assert "200 rows without labels" in verdict(told)[1]
     assert [name for name, _ in told.dropped] == ["constant"]
-    assert told.model.scale_.source == "pool"
+    assert told.fit.model.scale_.source == "pool"
 
 
 def test_progress_counts_folds():

@@ -101,7 +101,7 @@ def test_a_path_under_a_shape_is_ridge_in_its_columns_and_so_is_leaving_one_out(
     estimator = AngularLogisticRegressionCV(CS, tol=1e-7, observables="exact")
     training = validated(estimator, X, Y, None, raw_rows=False, many_classes=True)
     shape = spectrum().shape(1.5)
-    path = fit_path(estimator, training, shape)
+    path = fit_path(estimator, training, 0.0, shape)
     even = shape.times(X.T, 0.5).T
     ridge = LogisticRegression(C=CS[2], tol=1e-10, max_iter=10_000).fit(even, Y)
     coefs, intercepts = path.restored

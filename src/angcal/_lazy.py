@@ -12,15 +12,7 @@ from typing import Any
 def found_in(package: str, name: str, names: Sequence[str], homes: Sequence[str]) -> Any:
     """An attribute of a package: one of its public names, or one of its modules.
 
-    Parameters
-    ----------
-    package : str
-    name : str
-        What is asked for.
-    names : sequence of str
-        The public names.
-    homes : sequence of str
-        Modules of the package that define them, in the order in which they are tried.
+    `homes` are modules of the package that define the names, in the order in which they are tried.
     """
     if name in names:
         for home in homes:

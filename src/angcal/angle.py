@@ -73,6 +73,8 @@ class Angle:
     row_error : float
         Standard error by the influence of single rows, which two routes are weighed by; 0 where it
         is not known.
+    sides : (float, float) or None
+        Standard errors below and above, by the interval of 95 %, where they differ.
 
     See Also
     --------
@@ -94,16 +96,18 @@ class Angle:
     reason: str
     confidence: float = 0.95
     row_error: float = 0.0
+    sides: tuple[float, float] | None = None
+
+    @property
+    def has_sign(self) -> bool:
+        """Whether the 95 % interval is on one side of zero."""
+        below, above = self.sides or (self.standard_error, self.standard_error)
+        return abs(self.cosine) > quantile(0.95) * (below if self.cosine > 0 else above)
 
     @property
     def standard_error(self) -> float:
         """√(sampling² + systematic²)."""
         return float(np.hypot(self.sampling_error, self.systematic_error))
-
-    @property
-    def typical_error(self) -> float:
-        """As the standard error, by the influence of single rows: for weights and averages."""
-        return float(np.hypot(self.row_error or self.sampling_error, self.systematic_error))
 
     @property
     def degrees(self) -> float:
@@ -194,12 +198,20 @@ def observable_angle(
         reason += "; the signal is so weak for so few rows that the angle is hardly known"
     # A systematic part grows with the unevenness of the rows, more so where Σ⁻¹ is estimated.
     bias = (0.06 if precision.estimated else 0.03) * observables.unevenness
-    z = quantile(confidence)
-    low, high = _interval(parts, sign, z)
-    below, above = np.hypot([min(low - center, 0.0), max(high - center, 0.0)], z * bias)
-    ends = (max(center - float(below), -1.0), min(center + float(above), 1.0))
+    z, usual_z = quantile(confidence), quantile(0.95)
+    below, above = _reach(_interval(parts, sign, z), center, z * bias)
+    ends = (max(center - below, -1.0), min(center + above, 1.0))
+    below, above = _reach(usual, center, usual_z * bias)
+    sides = (below / usual_z, above / usual_z)
     row_error = abs(cosine) * parts.row_error
-    return Angle(center, error, bias, ends, "observable", reason, confidence, row_error)
+    found = (center, error, bias, ends, "observable", reason, confidence)
+    return Angle(*found, row_error, sides)
+
+
+def _reach(ends: tuple[float, float], center: float, bias: float) -> tuple[float, float]:
+    """How far an interval goes below and above, its bias included."""
+    below, above = np.hypot([min(ends[0] - center, 0.0), max(ends[1] - center, 0.0)], bias)
+    return float(below), float(above)
 
 
 def _interval(parts: _Parts, sign: float, z: float) -> tuple[float, float]:
@@ -387,7 +399,7 @@ def loo_information(
 ) -> LooInformation:
     """I = Σ (∂F/∂c)²/(F(1−F)) and C = Σ_{i≠j} b_i A'_ij² b_j, b_i = ∂²log P_i/∂c∂s · ψ_i/‖ŵ‖.
 
-    The scores of rows i and j each lean on the other row: ∂s_i/∂(row j) ∝ A'_ij ψ_j. That adds
+    The scores of rows i and j each depend on the other row: ∂s_i/∂(row j) ∝ A'_ij ψ_j. That adds
     C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
     A'_ij² are taken as proportional to c_i c_j, the observables' coupling.
     """
@@ -447,6 +459,6 @@ def combine(observable: Angle, loo: Angle) -> Angle:
     return make_angle(cosine, error, 0.0, "combined", reason, loo.confidence)
 
 
-def because(angle: Angle, note: str) -> Angle:
+def with_note(angle: Angle, note: str) -> Angle:
     """The same angle with a note added to its reason."""
     return replace(angle, reason=f"{angle.reason}; {note}")

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from sklearn.utils import gen_batches
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.threads import blas_threads
 
@@ -106,8 +106,10 @@ def softmax(logits: Any, axis: int = 1) -> Any:
     return p / xp.sum(p, axis=axis, keepdims=True)
 
 
-ENTRIES_AT_ONCE = 1 << 15
-"""Entries that are widened to double precision at a time: they stay in the cache (256 kB)."""
+def slices(count: int, entries: int, width: int = 1) -> Iterator[slice]:
+    """Slices of `count` rows, as many at a time as have so many entries, and one at least."""
+    step = max(1, entries // max(width, 1))
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 FARTHEST = 1e100
@@ -151,7 +153,7 @@ def product(X: Any, v: Floats) -> Floats:
 
     def fill(part: int) -> None:
         own = slice(bounds[part], bounds[part + 1])
-        for rows in _cached_slices(X[own]):
+        for rows in slices(bounds[part + 1] - bounds[part], plan.CACHE_ENTRIES // 4, X.shape[1]):
             np.matmul(X[own][rows], v, out=out[own][rows])
 
     if parts == 1:
@@ -162,17 +164,12 @@ def product(X: Any, v: Floats) -> Floats:
     return out
 
 
-def _cached_slices(X: Any) -> Iterator[slice]:
-    """Slices of rows that are widened to double precision at a time."""
-    return gen_batches(X.shape[0], max(1, ENTRIES_AT_ONCE // max(X.shape[1], 1)))
-
-
 def transposed_product(X: Any, u: Floats) -> Floats:
     """Xᵀu in doubles, in the same way."""
     if not isinstance(X, np.ndarray) or X.dtype == u.dtype:
         return np.asarray(X.T @ u, dtype=np.float64)
     out = np.zeros((X.shape[1], *u.shape[1:]))
-    for rows in _cached_slices(X):
+    for rows in slices(X.shape[0], plan.CACHE_ENTRIES // 4, X.shape[1]):
         out += X[rows].T @ u[rows]
     return out
 
@@ -180,3 +177,9 @@ def transposed_product(X: Any, u: Floats) -> Floats:
 def concatenate(parts: Sequence[Any], xp: Any, axis: int = 0) -> Any:
     """Join arrays; NumPy had no ``concat`` before version 2."""
     return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
+
+
+def symmetric_root(matrix: Floats) -> Floats:
+    """R = Rᵀ with R·R = matrix, whose eigenvalues below zero, if any, are rounding."""
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T

@@ -21,7 +21,6 @@ from angcal.angle import (
     LOO_BIAS,
     Angle,
     AngleError,
-    because,
     combine,
     given_angle,
     holdout_sign,
@@ -30,6 +29,7 @@ from angcal.angle import (
     observable_angle,
     quantile,
     training_sign,
+    with_note,
 )
 from angcal.baselines import PlattScaling
 from angcal.covariance import (
@@ -128,7 +128,7 @@ class LeftOut:
 class Calibration:
     """Angle, link, the curve they make, and what it is worth on rows that it has not seen.
 
-    ``inflation`` is by how much leave-one-out scores that lean on each other inflate the variance
+    ``inflation`` is by how much leave-one-out scores that depend on each other inflate the variance
     of the curve's slope.
     """
 
@@ -254,6 +254,19 @@ def _fallback(
     return Calibration(angle, options.link, scale, curve, left_out)
 
 
+NO_BETTER = "leave-one-out scores rank the labels no better than chance"
+
+
+def warn_without_signal(posterior: Any, instead: str = "the prevalence") -> None:
+    """Warn where the posterior, of any number of classes, says that no probability rises."""
+    if not posterior.rises:
+        warn(
+            f"No signal found: {NO_BETTER}, so probabilities stay near {instead}. If the weights "
+            "come from elsewhere, check the order of the classes.",
+            AngleWarning,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class _Evidence:
     """One fit's evidence about its angle, asked in different ways."""
@@ -283,7 +296,7 @@ class _Evidence:
             return self._loo(), options.link
         observable = self._observable_or_reason()
         if isinstance(observable, str):
-            return because(self._loo(), f"no observable angle: {observable}"), options.link
+            return with_note(self._loo(), f"no observable angle: {observable}"), options.link
         if options.angle == "observable":
             return observable, options.link
         return combine(observable, self._loo()), options.link
@@ -298,8 +311,14 @@ class _Evidence:
         if not isinstance(observable, Angle):
             return self._from_labels_alone(observable)
         if options.angle == "observable":
-            exact = replace(observable, sampling_error=0.0, systematic_error=0.0, row_error=0.0)
+            exact = replace(observable, sampling_error=0.0, systematic_error=0.0)
             return observable, self._posterior(exact)
+        if not observable.has_sign:
+            # Neither curves that rise nor those that fall can be left out by it; labels tell more.
+            posterior = self._posterior(None)
+            warn_without_signal(posterior)
+            reason = f"{observable.reason}; its sign is not known, so labels alone make the curve"
+            return replace(observable, reason=reason), posterior
         # The link-free angle settles what labels cannot. The posterior's own mean is further from
         # the truth: what labels say of the curve's shape rests on tails that no score has.
         reason = f"{observable.reason}; the curve averages over its error"
@@ -322,15 +341,14 @@ class _Evidence:
         posterior, confidence = self._posterior(None), self.options.confidence
         cosine, interval = posterior.cosine, self._interval_by_labels(posterior)
         low, high = (float(np.degrees(np.arccos(end))) for end in interval[::-1])
-        reason = "posterior of link and angle given leave-one-out scores"
+        reason = (
+            "posterior of link and angle given leave-one-out scores; its interval allows for any "
+            "strength of the signal"
+        )
+        warn_without_signal(posterior)
         if not posterior.rises:
             cosine = 0.0
-            reason = "leave-one-out scores rank the labels no better than chance"
-            warn(
-                f"No signal found: {reason}, so probabilities stay near the prevalence. If the "
-                "weights come from elsewhere, check the order of the classes.",
-                AngleWarning,
-            )
+            reason = NO_BETTER
         elif high - low > 20.0:
             reason = "the angle is not determined by labels alone; an unlabeled pool would"
         if why_not_observable is not None:
@@ -341,7 +359,7 @@ class _Evidence:
     def _interval_by_labels(self, posterior: LinkPosterior) -> tuple[float, float]:
         """That of the posterior, wider where rows are uneven; without a sign where none is clear.
 
-        Leave-one-out scores lean on each other, which up to doubles the variance of their trend.
+        Leave-one-out scores depend on each other, which up to doubles the variance of their trend.
         """
         low, high = posterior.interval(self.options.confidence)
         z = quantile(self.options.confidence)

@@ -19,8 +19,8 @@ How the integral is taken:
 - For each c and κ the offset is nearly normal about its optimum, with variance V. Averaging over it
   is exact: it adds V to τ².
 - For each c, log κ takes steps of one posterior standard deviation.
-- The labels count for half. Their leave-one-out scores lean on each other, the penalty was perhaps
-  chosen by the same labels, and rows are not Gaussian.
+- The labels count for half. Their leave-one-out scores depend on each other, the penalty was chosen
+  perhaps by the same labels, and rows are not Gaussian.
 
 Where labels are many, one (a, β) is left and F̄ is its curve. Where they are few, or tell the
 classes apart without error, F̄ is less sure than the best curve, as it should be: docs/research.md
@@ -29,16 +29,17 @@ has what this was compared with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.curve import CurvePart, noise_share
-from angcal.leverages.groups import Groups
+from angcal.leverages.groups import Groups, whole_groups
 from angcal.links import Link
 from angcal.score_bins import BinnedScores, bin_scores
 
@@ -49,6 +50,8 @@ HERMITE = tuple(
     for node, weight in zip(*np.polynomial.hermite_e.hermegauss(5), strict=True)
 )
 """Nodes and weights of E f(Z), for a cosine that is known up to a normal error."""
+LEAST_ERROR = 5e-3
+"""Of a cosine that was estimated."""
 HOPELESS = 12.0
 """In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
@@ -57,8 +60,6 @@ UNKNOWN_SCALE_SD = 3.0
 """Of log κ, for an interval of the angle that holds whatever κ is."""
 LOG_SCALES = (-5.0, 7.0)
 """Bounds of log κ."""
-ROWS_AT_ONCE = 2048
-"""Rows whose own labels are undone at a time: 55 curves of 16 probits each, some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,14 @@ class Belief:
             return [(cosine, 1.0 / len(self.cosines)) for cosine in self.cosines]
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
-        # It is never taken to be known better than this, unless exactly.
-        error = max(known.typical_error, 5e-3)
+        # Each side as its interval says: an angle that may be far smaller gives curves that may be
+        # far flatter. It is never taken to be known better than ``LEAST_ERROR``, unless exactly.
+        sides = known.sides or (known.standard_error, known.standard_error)
+        below, above = (max(side, LEAST_ERROR) for side in sides)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
-            (float(np.clip(known.cosine + step * error, low, high)), share)
+            (float(np.clip(known.cosine + step * (below if step < 0 else above), low, high)), share)
             for step, share in HERMITE
         ]
 
@@ -268,7 +271,9 @@ class LinkPosterior:
         """
         found = np.empty(len(scores))
         together = np.arange(len(scores)) if groups is None else groups.codes
-        for rows in _whole_groups(together):
+        # Every curve is a sum of up to 16 probits.
+        most = max(1, plan.BLOCK_ENTRIES // (16 * len(self.curves.slopes)))
+        for rows in whole_groups(together, np.arange(len(scores)), most):
             given = (scores[rows], labels[rows], weights[rows])
             found[rows] = self._without_own(*given, None if groups is None else together[rows])
         return found
@@ -335,10 +340,10 @@ class LinkPosterior:
         p, dp, bend = self.family.jet(part + theta[1], noise)
         p = _floored(p)
         spread = p * (1.0 - p)
-        columns = np.column_stack([part * dp + noise**2 * bend, dp])
+        columns = np.stack([part * dp + noise**2 * bend, dp])
         value = -float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
-        gradient = columns.T @ ((bins.total * p - bins.positive) / spread)
-        information = columns.T @ (columns * (bins.total / spread)[:, None])
+        gradient = columns @ ((bins.total * p - bins.positive) / spread)
+        information = columns @ (columns * (bins.total / spread)).T
         count = belief.labels_count_for
         off = (theta[0] - belief.log_scale) / belief.log_scale_sd
         gradient, information = count * gradient, count * information
@@ -394,18 +399,6 @@ class LinkPosterior:
         return Curves(log_weights, cosines, slopes, offsets + moves, noises, deviations)
 
 
-def _whole_groups(together: np.ndarray) -> Iterator[np.ndarray]:
-    """Numbers of rows, a few thousand at a time, those of equal ``together`` next to each other."""
-    order = np.argsort(together, kind="stable")
-    first = np.flatnonzero(np.diff(together[order], prepend=-1))
-    start = 0
-    while start < len(order):
-        later = first[np.searchsorted(first, start + ROWS_AT_ONCE) :]
-        end = int(later[0]) if len(later) else len(order)
-        yield order[start:end]
-        start = end
-
-
 def link_posterior(
     family: Link,
     standard_scores: Floats,
@@ -455,7 +448,7 @@ def values_and_slopes(family: Link, centers: Floats, noises: Floats) -> tuple[Fl
 
 def _floored(p: Floats) -> Floats:
     """One impossible label must not decide everything."""
-    return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+    return np.minimum(np.maximum(p, PROBABILITY_FLOOR), 1.0 - PROBABILITY_FLOOR)
 
 
 def _width(noise: Floats) -> Floats:
@@ -465,6 +458,13 @@ def _width(noise: Floats) -> Floats:
 
 def _newton_step(information: Floats, gradient: Floats) -> Floats:
     """−I⁻¹∇; along what labels say nothing of (scores far out, p at its floor) there is no step."""
+    if len(gradient) == 2:
+        # By hand: LAPACK would spend ten times as long on being called.
+        ((kk, kb), (_, bb)), (gk, gb) = information.tolist(), gradient.tolist()
+        left = bb - kb * kb / kk if kk > 0 else 0.0
+        if left > 1e-12 * bb:
+            b = (gk * kb / kk - gb) / left
+            return np.array([-(gk + kb * b) / kk, b])
     try:
         step = np.linalg.solve(information, -gradient)
     except np.linalg.LinAlgError:

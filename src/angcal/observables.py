@@ -271,9 +271,11 @@ def _group_leverages(
     shape, per_fit = curvatures[0].shape, curvatures[0][0].size
     rows = fits[0].design if fits[0].has_shared_design else None
     far = isinstance(rows, FarRows) and len(fits) * per_fit > 1
-    if rows is None or not (far or batch_takes_groups(rows, groups)):
+    alone = len(fits) == 1  # a fit of its own is followed further than one step
+    if rows is None or not (far or (not alone and batch_takes_groups(rows, groups))):
         return [
-            fit.group_leverages(D, groups, c) for (fit, D), c in zip(pairs, levels, strict=True)
+            fit.group_leverages(D, groups, c, rounds=alone)
+            for (fit, D), c in zip(pairs, levels, strict=True)
         ]
     together: Any = far_groups if far else batch_of_groups
     found = together(

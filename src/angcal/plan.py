@@ -9,15 +9,14 @@ from __future__ import annotations
 # -- blocks of rows --------------------------------------------------------------------------
 
 BLOCK_ENTRIES = 2_000_000
-"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on."""
+"""Entries of a dense block (16 MB): Gram matrices run at full speed from there on. Squares of a
+design up to this size are kept for all penalties of a path."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
-"""Entries of a block whose squares are wanted too: in the cache, and on a GPU."""
+"""Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU."""
 GRAM_ENTRIES = 1 << 19
 """Entries of a piece whose squares are summed where rows are far: 2 to 4 MB."""
-KEPT_ENTRIES = 2_000_000
-"""Entries of a design whose squares are kept for all penalties of a path (8 MB)."""
 PRODUCT_ENTRIES = 50_000_000
-"""Entries of X̃V that are held at a time (200 MB in single precision)."""
+"""Entries of X̃V, or of all matrices of a pass, that are held at a time (200 to 400 MB)."""
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 
@@ -25,8 +24,9 @@ WIDE_TENSOR = 32_768
 
 LONGEST_EIGENBASIS = 512
 """Up to this side of X an eigenbasis costs less than the iterations that it saves."""
-LONGEST_DOUBLE_BASIS = 128
-"""Up to this side double precision costs next to nothing."""
+LONGEST_CORRELATED_BASIS, CORRELATED = 2000, 5.0
+"""The same where the largest eigenvalue is so many times what independent entries would have: 9 to
+43 times for images, molecules and advertisements, 1.6 for Gaussian rows of correlation 0.5."""
 MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
 """Rows up to which, and columns per row from which, XXᵀ costs less than the products it saves."""
 RANK_TOLERANCE = 1e-13
@@ -54,7 +54,7 @@ MOST_SINGLE_ENTRIES = 100_000_000
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
-"""Below this side a factorization in double precision takes next to no time."""
+"""Below this side factorizations and eigenbases in double precision take next to no time."""
 BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
 SEPARATE_PRODUCTS = 500_000_000
@@ -65,11 +65,20 @@ SHARED_ROUNDS, MOST_ROUNDS = 2, 8
 """Rounds of the steps that all classes share: at least, and at most. Strong penalties need no more
 than two; weak ones on separable rows do: at one round their steps are half of what they should be,
 and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
+GROUP_TOLERANCE, MOST_GROUP_ROUNDS = 3e-3, 8
+"""Leave-group-out scores are settled where a round moves them by less than this share of their
+spread. A round takes half of the error or more, so that 1 % is kept (studies/groups.py)."""
+GROUP_ROUND_PRODUCTS, GROUP_ROW_PRODUCTS = 500_000_000, 150
+"""Products that rounds may take even where leaving one row out takes less (a tenth of a second),
+and those that cost as much as what else a round does to each score of a row."""
 SAMPLED_CLASSES = 3
 """Classes whose own steps say by how much shared ones are off."""
 MOST_SHIFTED_CLASSES = 200
 """Classes up to which each has an offset and a slope of its own: their information is a matrix of
 twice that side, from n·4K² products."""
+KNOT_GAP = 2.1
+"""Of log λ, between penalties of a path whose leverages are computed; the others are splines, which
+move the leave-one-out loss of text, advertisements and molecules by up to 1, 0.5 and 0.7 %."""
 LARGEST_RESTING_SIDE = 1000
 """Factorizations up to this side are as fast with one thread as with several."""
 
@@ -93,8 +102,6 @@ first steps are too short, as curvatures fall while scores grow."""
 LARGEST_SINGLE_INFLATION = 100.0
 """Diagonal of an inverse, of a matrix with unit diagonal, up to which one that was summed in single
 precision is good to a few times 1e-5."""
-MATRIX_ENTRIES = 50_000_000
-"""Entries of all matrices that one pass brings back (400 MB)."""
 MAPPED_BYTES = 1 << 28
 """Size from which a memory map is read in blocks; a smaller one is an array like any other."""
 
@@ -102,6 +109,8 @@ MAPPED_BYTES = 1 << 28
 
 LARGEST_OWN_SHARE = 0.05
 """Of a column's moment; a row's share up to this moves its form by no more than that."""
+DECISIVE_SHARE = 1 / 3
+"""Of the rows, those of the largest residuals, are sampled for a path."""
 SIGN_PROBES = 2
 """Random signs for a trace."""
 STEP_TOLERANCE = 0.6
@@ -163,8 +172,8 @@ def rows_of_map(n_classes: int) -> int:
 def rows_at_first(n: int, d: int, m: int = 1) -> int:
     """Rows of the first round of sampling, for m problems at once."""
     if m > 1:
-        # With the farthest row and four problems at once 32 columns, which products like.
-        return 7
+        # With the farthest row and three or four problems about 30 columns, which products like.
+        return 9 if m <= 3 else 7
     # Places are kept for the farthest row, the gradient and the probes of a trace, so that the
     # rows do not depend on whether there is a gradient.
     return rows_at_once(n, d) - 2 - (SIGN_PROBES if n > d else 0)

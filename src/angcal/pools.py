@@ -19,7 +19,15 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import as_double, is_tensor, namespace_of, on_host, placed_like, refuse_dask
+from angcal.arrays import (
+    as_double,
+    is_tensor,
+    namespace_of,
+    on_host,
+    placed_like,
+    refuse_dask,
+    slices,
+)
 from angcal.rows import Rows, dense_parts
 
 Prepare = Callable[[Any, str], Matrix]
@@ -92,9 +100,7 @@ def row_slices(rows: Matrix) -> Iterator[slice]:
     n = rows.shape[0]
     stored = rows.nnz if sparse.issparse(rows) else n * rows.shape[1]
     entries = plan.DEVICE_ENTRIES if is_tensor(rows) else plan.BLOCK_ENTRIES
-    step = max(1, entries * n // max(stored, 1))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
+    return slices(n, entries * n, stored)
 
 
 class Pool:
@@ -219,13 +225,7 @@ class Pool:
 
 
 class RowsPool(Pool):
-    """A pool whose blocks stay where they are: on a device, or on a cluster.
-
-    Parameters
-    ----------
-    rows : Rows
-        Without intercept.
-    """
+    """A pool whose blocks stay on a device or on a cluster: rows without intercept."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(

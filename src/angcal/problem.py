@@ -30,6 +30,7 @@ from angcal.leverages import (
     factorize,
     many_leverages,
 )
+from angcal.leverages.group_rounds import Staying, settled_moves
 from angcal.leverages.groups import GroupMoves, Groups, leave_groups_out, stacked_moves
 from angcal.leverages.many_groups import leverages_of_far
 from angcal.leverages.steps import remaining_curvature
@@ -192,8 +193,14 @@ class LinearFit:
                 "StandardScaler."
             ) from error
 
-    def group_leverages(self, D: Floats, groups: Groups, intercept_leverage: Any) -> Leverages:
-        """As `leverages`, factorized, with the moves of rows whose groups are left out."""
+    def group_leverages(
+        self, D: Floats, groups: Groups, intercept_leverage: Any, rounds: bool = False
+    ) -> Leverages:
+        """As `leverages`, factorized, with the moves of rows whose groups are left out.
+
+        ``rounds`` has the moves follow curvatures that change
+        (:mod:`angcal.leverages.group_rounds`).
+        """
         if self.rows.far:
             far = self.hessian if D is self.curvatures else None
             far = far if isinstance(far, FarHessian) else self._factorized(D, self.coef, "exact")
@@ -203,16 +210,32 @@ class LinearFit:
             hessian = self._factor_of(D, self.coef)
             given = (groups, D, self.residuals, intercept_leverage)
             moves, h = leave_groups_out(hessian.engine, *given)
+            if rounds:
+                moves = self._settled(moves, D, [hessian.engine], intercept_leverage)
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, 0.0, hessian.remark, moves)
-        found = []
+        found, engines = [], []
         for k, coef in enumerate(self.coef):
             hessian = self._factor_of(np.ascontiguousarray(D[:, k]), coef)
             given = (groups, D[:, k], self.residuals[:, k], intercept_leverage[k])
             found.append(leave_groups_out(hessian.engine, *given))
+            engines.append(hessian.engine)
         h = np.column_stack([own for _, own in found])
         moves = stacked_moves([own for own, _ in found])
+        if rounds:
+            moves = self._settled(moves, D, engines, intercept_leverage)
         return Leverages(h, None, hessian.side, 0.0, hessian.remark, moves)
+
+    def _settled(
+        self, moves: GroupMoves, D: Floats, known: list[Any], intercept_leverage: Any
+    ) -> GroupMoves:
+        """The moves after rounds, for likelihoods of classes; others keep the one step."""
+        if not isinstance(self.loss, BlockLoss):
+            return moves
+        n = len(self.labels)
+        u, psi, D = (values.reshape(n, -1) for values in (self.scores, self.residuals, D))
+        staying = Staying(self.loss, self.labels, self.weights, u, psi, D, known)
+        return settled_moves(moves, staying, np.atleast_1d(intercept_leverage))
 
     def shared_group_moves(
         self, D: Floats, ratio: float, groups: Groups, intercept_leverage: Any
@@ -337,8 +360,9 @@ class LinearFit:
             return self._joint_distance
         shift = self.image(*self.newton_step())
         spread = float(np.sqrt(np.sum(np.var(self.scores, axis=0))))
-        rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
-        with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
+        # A step beyond all numbers, or of scores that do not differ, is infinitely far from it.
+        with np.errstate(over="ignore"):
+            rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
             return 0.0 if rms == 0 else float(np.divide(rms, max(spread, np.finfo(float).tiny)))
 
     @property

@@ -10,6 +10,7 @@ that use that spacing; larger samples use finer grids.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class BinnedScores:
     positive: Floats
     negative: Floats
 
-    @property
+    @cached_property
     def total(self) -> Floats:
         """Weight of both labels."""
         return self.positive + self.negative
@@ -79,14 +80,7 @@ class Gathering:
 
 
 def gather(standard_scores: Floats, labels: Floats) -> Gathering:
-    """Find each row's nodes; few rows stay as they are.
-
-    Parameters
-    ----------
-    standard_scores : (n,) array
-        Scores in units of their standard deviation.
-    labels : (n,) array of 0.0 and 1.0
-    """
+    """Find each row's nodes, from scores in units of their deviation; few rows stay as they are."""
     n = len(standard_scores)
     spacing = COARSE_SPACING if n <= 4_096 else FINE_SPACING
     first, count = _grid(standard_scores, spacing)

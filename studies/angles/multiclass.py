@@ -2,7 +2,7 @@
 
 Softmax labels on Gaussian rows with a known Cov(G), ridge multinomial regression, many draws.
 Writes ``studies/results/angles/several_angles.csv`` and ``.md``, which
-docs/fill_study.py puts into docs/several.md. Finished designs are kept; ``--fresh`` starts again.
+docs/fill_study.py puts into docs/multiclass.md. Finished designs are kept; ``--fresh`` starts over.
 """
 
 from __future__ import annotations

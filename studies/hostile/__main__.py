@@ -27,7 +27,7 @@ from studies.engine.store import as_csv, read_csv
 from studies.hostile.judge import FAILURES
 
 FOLDER = RESULTS / "hostile"
-PER_BLOCK, CASE_SECONDS, MEMORY = 100, 60.0, 2 * 2**30
+PER_BLOCK, CASE_SECONDS, MEMORY = 400, 60.0, 2 * 2**30
 KINDS = (
     "refused",
     "valid",
@@ -38,7 +38,7 @@ KINDS = (
     "hang",
     "death",
 )
-FIRST_SEED = 8_000_000
+FIRST_SEED = 10_000_000
 """Of the committed run; while fixing, other numbers were used."""
 
 

@@ -1,7 +1,7 @@
 """Any number of classes: every method of a benchmark on the same labelled rows of every task.
 
 A trial is one split of a cell, a cell being a task at a size, for one side: angcal's methods, the
-peers, or costly peers, which are run seldom: on the first splits of small tasks. Each method is
+peers, or those that are run seldom: on the first splits of small tasks. Each method is
 fitted to the training rows and judged on the test rows. Probabilities are clipped to [ε, 1 − ε],
 ε = 1e-6, in the log-loss alone: a sure and wrong prediction costs 14 nats instead of infinity,
 which is kind to the calibrators that make such predictions.
@@ -10,7 +10,7 @@ which is kind to the calibrators that make such predictions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -138,6 +138,9 @@ class Benchmark:
         Everything that is compared, by name.
     own : collection of str
         Methods of the side "angcal".
+    late : mapping of str to str
+        Methods to their sides, where these came later and are run seldom as well: their trials
+        follow all others.
     applied : callable
         A trial to the methods that its task has.
     load : callable
@@ -160,6 +163,7 @@ class Benchmark:
     size: Callable[[Any, Trial, Task], Any]
     split: Callable[[Task, Any, int, np.random.Generator], Split]
     measure: Callable[[Outcome, Split], Mapping[str, Cell]]
+    late: Mapping[str, str] = field(default_factory=dict)
 
     def trials(self, settings: Any) -> list[dict[str, Any]]:
         """Split 0 of every cell comes first: a run that is stopped has seen them all.
@@ -171,17 +175,22 @@ class Benchmark:
         every, first = range(settings.splits), range(settings.costly_splits)
         return [
             {**dict(zip(self.cell, cell, strict=True)), "split": split, "side": side}
-            for splits, sides in ((every, SIDES), (first, (SELDOM,)))
+            for splits, sides in ((every, SIDES), (first, (SELDOM,)), (first, self.late_sides))
             for split in splits
             for cell in cells
             for side in sides
         ]
 
+    @property
+    def late_sides(self) -> tuple[str, ...]:
+        """Those of the later methods, each once."""
+        return tuple(dict.fromkeys(self.late.values()))
+
     def side_of(self, method: Method) -> str:
         """The side in whose trials a method is run."""
         if method.name in self.own:
             return "angcal"
-        return SELDOM if method.costly else "peers"
+        return self.late.get(method.name, SELDOM if method.costly else "peers")
 
     def applicable(self, settings: Any, trial: Trial, entries: int) -> list[Method]:
         """Methods of one side whose package is there; costly ones in small trials only."""
@@ -210,7 +219,7 @@ class Benchmark:
             entries = int(np.sum(size)) * d * trial.get("classes", 1)
             if trial.get("base") == "tuned":
                 affordable(f"tuned methods at {what}", entries, settings.tuned_entries)
-            if trial["side"] == SELDOM:
+            if trial["side"] not in SIDES:
                 affordable(f"costly methods at {what}", entries, settings.costly_entries)
         except SizeError as reason:
             return {"splits": [{**about, "not_run": str(reason)}]}

@@ -51,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         add_datasets_argument(parser)
         parser.add_argument(
             "--side",
-            choices=("angcal", "peers", "seldom"),
-            help="run the trials of angcal's methods only, those of the others, or those of the "
-            "methods that are run on the first splits of small tasks",
+            choices=("angcal", "peers", "seldom", "averages", "rivals", "slow"),
+            help="run the trials of angcal's methods only, those of the others, or those of "
+            "methods that are run on the first splits of small tasks: costly peers, angcal's "
+            "averages, and rivals that hold out no labels, fast and slow ones",
         )
         parser.add_argument("--splits", type=int, help="run the first splits only, now")
     add_run_arguments(parser, name)
@@ -63,9 +64,9 @@ def results_and_methods(name: str) -> tuple[Sequence[Result], Iterable[Method]]:
     """What a benchmark shows, and what may be missing from it."""
     if name == "real":
         from studies.peers.peers import METHODS
-        from studies.peers.real_figures import LOSSES, RANKS
+        from studies.peers.real_figures import CLAIMS, LOSSES, RANKS
 
-        return [LOSSES, RANKS], METHODS.values()
+        return [LOSSES, RANKS, CLAIMS], METHODS.values()
     if name == "multiclass":
         from studies.peers import multiclass, multiclass_tables
 

@@ -244,7 +244,7 @@ OWN = (
     Method(
         AVERAGED,
         partial(_angcal_tuned, average="penalties"),
-        paths=1.0,
+        paths=2.0,
         costly=True,
         averages=True,
     ),

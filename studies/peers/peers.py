@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from angcal._typing import Floats, Matrix
+from studies import rivals
 from studies.peers.methods import (
     FOLDS,
     OWN,
@@ -33,6 +34,8 @@ from studies.peers.methods import (
 )
 from studies.peers.remembered import Remembered
 
+Rival = Callable[[Any, NDArray[np.int64], Any], Floats]
+"""Rows, labels and new rows to P(y = 1) of these."""
 Map = Callable[[Floats], Floats]
 """Probabilities of a model to calibrated ones: P(y = 1), or of more classes a column each."""
 
@@ -179,6 +182,28 @@ def _cross_venn_abers_method(base: Base) -> Method:
     return on_base("venn-abers, cross", _cross_venn_abers, base, FOLDS + 1, **about)
 
 
+def _by_rival(training: Training, rival: Rival) -> Fitted:
+    return Fitted(lambda X: rival(training.X, training.y, X))
+
+
+def _rival(name: str, rival: Rival, fits: int, package: str = "") -> Method:
+    fit = partial(_by_rival, rival=rival)
+    return Method(name, fit, plain_fits=fits, package=package, costly=True)
+
+
+EVIDENCE, BBAI = "ridge by Laplace evidence", "bbai"
+RIVALS = (
+    _rival(EVIDENCE, rivals.evidence, 20),
+    _rival(BBAI, rivals.by_bbai, 0, "bbai"),
+    _rival("shrunken LDA", rivals.shrunken_lda, 1),
+)
+"""What they fit; of bbai and TabPFN, whose fits are of another kind, none are counted."""
+SLOW_RIVALS = (
+    # Seven C by five folds, the scaling of each by five more; three ℓ₁ ratios.
+    _rival("linear SVM, Platt scaling, tuned", rivals.linear_svm, 7 * 5 * 6 + 6),
+    _rival("elastic net, LogisticRegressionCV", rivals.elastic_net, 7 * 3 * 5 + 1),
+    _rival("TabPFN 1, 100 components", rivals.by_tabpfn, 0, "tabpfn"),
+)
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -186,6 +211,8 @@ METHODS: dict[str, Method] = {
         *SCIKIT_LEARN,
         *(_cross_venn_abers_method(base) for base in ("C=1", "tuned")),
         *(method for base in ("C=1", "tuned") for method in _holdout_methods(base)),
+        *RIVALS,
+        *SLOW_RIVALS,
     )
 }
 """Everything that is compared, by name."""

@@ -23,7 +23,7 @@ from studies.datasets import CATALOGUE
 from studies.engine.experiment import Cell, significant
 from studies.peers.benchmark import CLIP, N_BINS, Benchmark, Outcome, Settings
 from studies.peers.methods import OWN
-from studies.peers.peers import METHODS
+from studies.peers.peers import METHODS, RIVALS, SLOW_RIVALS
 from studies.peers.tasks import Split, draw_split, load_task, training_rows
 
 METRICS = ("log_loss", "brier", "ece_debiased", "smooth_ece", "accuracy", "auc")
@@ -113,5 +113,10 @@ BENCHMARK = Benchmark(
     size=lambda settings, trial, task: training_rows(task, trial["ratio"], settings),
     split=draw_split,
     measure=measured,
+    late={
+        **{method.name: "averages" for method in OWN if method.costly},
+        **{method.name: "rivals" for method in RIVALS},
+        **{method.name: "slow" for method in SLOW_RIVALS},
+    },
 )
 REAL = BENCHMARK.experiment(FULL, QUICK, (*METRICS, *COSTS), "positive")

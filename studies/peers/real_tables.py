@@ -10,7 +10,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, Columns, markdown, table_of, with_error, yes_or_no
-from studies.peers.benchmark import SELDOM
+from studies.peers.benchmark import SELDOM, SIDES
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -18,11 +18,13 @@ from studies.peers.compare import (
     Ranking,
     by_method,
     cell_means,
+    cell_of,
     duels,
     everywhere,
     gaps,
     joined,
     ranking,
+    regular,
 )
 from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
@@ -69,8 +71,8 @@ def coverage(frames: Frames, settings: Any, total: int, cell: Sequence[str] = CE
         f"{run['dataset'].nunique()} datasets, {_split_counts(run, cell)} of {settings.splits} "
         "splits each by both sides."
     ]
-    # angcal's own trials need none of the packages.
-    missing = splits[splits["side"] != "angcal"]["missing"]
+    # Trials of the other sides need none of the packages, or leave out a method of their own.
+    missing = splits[splits["side"].isin(("peers", SELDOM))]["missing"]
     absent = [package for text in missing.unique() for package in text.split("; ")]
     counts = {package: int(missing.str.contains(package).sum()) for package in absent}
     told = [f"{package} ({n} trials)" for package, n in counts.items() if package]
@@ -224,10 +226,10 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
         "search a penalty inside every fold:"
     )
     kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
-    every = cell_means(values).drop(columns=COARSE, errors="ignore")
-    means = everywhere(every)
+    every = values.drop(columns=COARSE, errors="ignore")
+    means = everywhere(cell_means(regular(every)))
     dropped = [name for name in every if name not in means]
-    told = f"Not ranked, as it failed on all splits of a cell: {listed(dropped)}."
+    told = f"Not ranked, as it was run on a part of the splits or failed: {listed(dropped)}."
     return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
 
 
@@ -326,7 +328,7 @@ def _costly_by_ratio(values: pd.DataFrame, settings: RealSettings) -> list[str]:
     if inside.empty:
         return []
     title = f"{_small(settings)}, with the costly methods:"
-    return [title, excess_table(everywhere(cell_means(inside)), "ratio", "n/d")]
+    return [title, excess_table(everywhere(cell_means(regular(inside))), "ratio", "n/d")]
 
 
 def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[Any, str, float, float]]:
@@ -350,11 +352,14 @@ def lost_table(
 ) -> list[str]:
     """A line for each cell in which the best of the peers is clearly better than one of ours."""
     lost = lost_cells(values, own)
+    counts = values[own].dropna().groupby(level=cell_of(values)).size()
+    once = int((counts < 2).sum())
     told = (
         f"The best of the {peers} is clearly better than {own} in {len(lost)} of "
-        f"{len(cell_means(values))} cells. Choosing the best of many by the same splits flatters "
+        f"{len(counts) - once} cells. Choosing the best of many by the same splits flatters "
         "the peers."
     )
+    told += f" {once} cells have one split of {own}, which cannot tell." if once else ""
     lines = [
         (*(cell(where) for cell in cells.values()), peer, with_error(mean, error, None))
         for where, peer, mean, error in lost
@@ -385,7 +390,7 @@ def _tasks(splits: pd.DataFrame) -> str:
 def _left_out(splits: pd.DataFrame) -> str:
     """Sets without any size, with the reasons, and sizes that were not run."""
     lines = []
-    for name, group in splits[splits["side"] != SELDOM].groupby("dataset", sort=False):
+    for name, group in splits[splits["side"].isin(SIDES)].groupby("dataset", sort=False):
         reasons = group[group["not_run"] != ""].groupby("not_run", sort=False)["ratio"].unique()
         lines += [
             f"{name} at n/d = {', '.join(f'{ratio:g}' for ratio in sorted(ratios))}: {reason}"

@@ -84,7 +84,7 @@ def block_seconds() -> dict[str, float]:
 def terabyte(seconds: dict[str, float]) -> list[dict[str, object]]:
     """Wall seconds of a fit of 10¹² bytes on 100 workers of 16 cores; see docs/dask.md."""
     workers, cores, storage, per_task, start = 100, 16, 1e9, 2e-3, 0.02
-    rows = []
+    rows: list[dict[str, object]] = []
     for d in (500, 1000):
         n = 1e12 / (8 * d)
         for where, reading in (

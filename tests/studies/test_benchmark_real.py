@@ -26,7 +26,7 @@ from studies.peers.methods import (
     Training,
     probabilities,
 )
-from studies.peers.peers import METHODS
+from studies.peers.peers import EVIDENCE, METHODS
 from studies.peers.real import BENCHMARK, FULL, QUICK, measured
 from studies.peers.remembered import digest, watched
 from studies.peers.tasks import SizeError, Split, Task, draw_split, load_task, training_rows
@@ -147,8 +147,12 @@ def test_the_first_split_of_everything_comes_first():
     listed = BENCHMARK.trials(FULL)
     cells = len(FULL.datasets) * len(FULL.ratios)
     one_round = 2 * cells
-    assert len(listed) == one_round * FULL.splits + cells * FULL.costly_splits
-    assert all(trial["side"] == SELDOM for trial in listed[one_round * FULL.splits :])
+    seldom = cells * FULL.costly_splits
+    later = listed[one_round * FULL.splits + seldom :]
+    assert all(trial["side"] == SELDOM for trial in listed[one_round * FULL.splits :][:seldom])
+    # Sides that were added later follow, so that the numbers of earlier trials stay.
+    assert [trial["side"] for trial in later[:3]] == list(BENCHMARK.late_sides)
+    assert len(later) == 3 * seldom
     assert {trial["split"] for trial in listed[:one_round]} == {0}
     assert {trial["dataset"] for trial in listed[:one_round]} == set(FULL.datasets)
 
@@ -192,11 +196,14 @@ def test_costly_methods_are_left_to_small_tasks():
 def test_every_method_has_one_side():
     sides = {name: BENCHMARK.side_of(method) for name, method in METHODS.items()}
     assert {name for name, side in sides.items() if side == "angcal"} == {TUNED, COARSE, DEFAULT}
-    assert sides[AVERAGED] == sides[IN_FOLDS] == SELDOM
+    assert sides[AVERAGED] == sides[IN_FOLDS] == "averages"
+    assert sides[EVIDENCE] == "rivals"
     assert sides["logistic tuned"] == "peers"
     assert sides["CV temperature, tuned"] == SELDOM
     assert {
-        method.name for method in BENCHMARK.applicable(FULL, {"side": SELDOM, "split": 0}, 0)
+        method.name
+        for side in (SELDOM, *BENCHMARK.late_sides)
+        for method in BENCHMARK.applicable(FULL, {"side": side, "split": 0}, 0)
     } == {name for name, method in METHODS.items() if method.costly and not method.missing()}
 
 
@@ -247,7 +254,7 @@ def test_methods_give_probabilities(name):
     [
         (TUNED, 20),
         (COARSE, 10),
-        (AVERAGED, 20),
+        (AVERAGED, 40),
         (IN_FOLDS, 48),
         (DEFAULT, 1),
         ("logistic", 1),

@@ -16,6 +16,7 @@ of documentation."""
 FIRST, SECOND = 1, 2
 _THIRD: int = 3
 """What it is."""
+NAMES = {"one": 1}
 lower = 4
 
 
@@ -29,8 +30,9 @@ def short():
 def test_lines_documentation_and_constants_are_counted(tmp_path):
     (tmp_path / "module.py").write_text(MODULE)
     (found,) = house.sources(tmp_path)
-    assert (found.name, found.lines, found.documentation) == ("module.py", 13, 4)
-    assert found.constants == ("FIRST", "SECOND", "_THIRD")
+    assert (found.name, found.lines, found.documentation) == ("module.py", 14, 4)
+    assert found.constants == ("FIRST", "SECOND", "_THIRD", "NAMES")
+    assert found.numbers == ("FIRST", "SECOND", "_THIRD")
     assert found.long_functions == ()
 
 
@@ -58,7 +60,7 @@ def test_functions_of_the_core_are_traced_and_others_are_not():
 
 
 def test_all_counts_are_printed(capsys):
-    assert house.main(["--names"]) == 0
+    assert house.main(["--names", "--folders"]) == 0
     printed = capsys.readouterr().out
     assert re.search(
         r"^wheel +[\d,]+ lines in \d+ files; [\d,]+ without documentation$", printed, re.M
@@ -66,6 +68,10 @@ def test_all_counts_are_printed(capsys):
     assert re.search(r"^studies +[\d,]+ lines in \d+ files", printed, re.M)
     assert re.search(r"^functions over 60 lines: \d+$", printed, re.M)
     assert re.search(r"^module constants: \d+ in the core, \d+ in the wheel$", printed, re.M)
+    assert re.search(r"^of those in the core \d+ hold numbers", printed, re.M)
+    folders = re.findall(r"^  [\w.]+ +([\d,]+) lines in \d+ files$", printed, re.M)
+    whole = re.search(r"^wheel +([\d,]+)", printed, re.M)
+    assert sum(int(n.replace(",", "")) for n in folders) == int(whole[1].replace(",", ""))
     shared = re.findall(r"(\w[\w ]*) (\d+), ([\w ]+) (\d+), shared (\d+) \((\d+)%", printed)
     assert [(pair[0], pair[2]) for pair in shared] == list(house.PAIRS)
     for _, first, _, second, common, share in shared:

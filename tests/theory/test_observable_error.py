@@ -7,6 +7,7 @@ import pytest
 from experiments import simulated_trial
 
 from angcal import Logit, Ridge
+from angcal.observable_error import Noise
 
 pytestmark = pytest.mark.slow
 DRAWS = 120
@@ -55,3 +56,14 @@ def test_a_weak_signal_has_a_long_interval_and_says_so():
     long = [angle for angle, _ in found if np.ptp(angle.interval) > 1.2]
     assert len(long) > 0.5 * len(found)
     assert all("hardly known" in angle.reason for angle in long)
+
+
+def test_a_square_that_is_not_positive_leaves_every_angle():
+    """T estimates a square; within its noise it may be negative, and its root is no number."""
+    noise = Noise(
+        *(60, 20, 1.0, 0.2, 12.0, 2.0, 0.05, 0.1, 0.02, 0.07, 0.05, 0.1),
+        **{"length_rows": 0, "inverse_rows": 0, "tails": 1.0},
+    )
+    assert noise.interval(0.3, -0.01, 3.84) == (-1.0, 1.0)
+    low, high = noise.interval(0.3, 0.1, 3.84)
+    assert -1.0 <= low < high <= 1.0

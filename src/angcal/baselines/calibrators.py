@@ -19,7 +19,6 @@ from angcal._typing import Floats
 from angcal.baselines.likelihood import (
     fit_affine,
     smallest_margins,
-    smoothed_targets,
     warn_about_fit,
     warn_smoothed,
 )
@@ -33,7 +32,8 @@ from angcal.metrics import (
     interior_edges,
     require_length,
 )
-from angcal.metrics.validation import Codes, indicators
+from angcal.metrics.line import platt_targets, separates, steps_up
+from angcal.metrics.validation import Codes, indicators, smoothed_targets
 
 
 class ScoreMap(BaseEstimator):
@@ -96,25 +96,13 @@ class Calibrator(ScoreMap):
         return self._predict(as_vector(scores, "scores"))
 
 
-def _separated(scores: Floats, y: Floats) -> bool:
-    """Whether a step up at some threshold is a limit of ever likelier slopes.
-
-    Every 0 is then at or below the threshold and every 1 at or above it. Scores that are all equal
-    leave the slope open rather than infinite, unless there is one label only.
-    """
-    lower, upper = scores[y == 0.0], scores[y == 1.0]
-    if lower.size == 0 or upper.size == 0:
-        return True
-    return bool(lower.max() <= upper.min() and scores.min() < scores.max())
-
-
 def _targets(y: Floats, weight: Floats, smoothed: bool, separated: bool) -> Floats:
     """Return y, or Platt's targets where asked for or, with a warning, needed."""
     if separated and not smoothed:
         warn_smoothed("the scores separate the labels")
     if not (smoothed or separated):
         return y
-    return smoothed_targets(y.astype(np.intp), weight, 2)[:, 1]
+    return platt_targets(y, weight)
 
 
 class PlattScaling(Calibrator):
@@ -150,8 +138,7 @@ class PlattScaling(Calibrator):
 
     def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
         self.link_ = Logit() if self.link is None else as_link(self.link)
-        separated = _separated(u, y) or _separated(-u, y)
-        target = _targets(y, weight, self.smoothed_targets, separated)
+        target = _targets(y, weight, self.smoothed_targets, separates(u, y))
         slopes, intercept = fit_affine(self.link_, u[:, None], target, weight)
         self.slope_ = float(slopes[0]) / self.link_.scale
         self.intercept_ = (intercept - self.link_.offset) / self.link_.scale
@@ -163,20 +150,11 @@ class PlattScaling(Calibrator):
 def likeliest_temperature(
     logits: Floats, codes: Codes, weight: Floats, unit: float, advice: str
 ) -> float:
-    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning.
+    """T at which the derivative of the loss in 1/T is zero, or a cap and a warning, with `advice`.
 
-    The derivative increases, so it has one root at most. Where every label has the largest logit,
-    the targets are smoothed, with a warning.
-
-    Parameters
-    ----------
-    logits, codes, weight : ndarray
-        Of shape (n, K), (n,) and (n,).
-    unit : float
-        Size of the scores, 1 where they are zero. T is at most a million of it, at which
-        probabilities are equal to 1e-6.
-    advice : str
-        What to check where T is infinite.
+    The derivative increases, so it has one root at most. Where every label has the largest of (n,
+    K) logits, the targets are smoothed, with a warning. `unit` is the size of the scores, 1 where
+    they are zero; T is at most a million of it, at which probabilities are equal to 1e-6.
     """
     target, scaled = indicators(codes, logits.shape[1]), logits / unit
     if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
@@ -350,7 +328,7 @@ class BetaCalibration(_TwoSlopes):
     """
 
     def _fit(self, u: Floats, y: Floats, weight: Floats) -> None:
-        self._fit_to(_targets(y, weight, False, _separated(u, y)), u, weight, nonnegative=True)
+        self._fit_to(_targets(y, weight, False, steps_up(u, y)), u, weight, nonnegative=True)
 
     def _columns(self, u: Floats) -> Floats:
         """Return (ln p, −ln(1−p)) from the log-odds u, finite for any u."""
@@ -390,7 +368,7 @@ class QuadraticScaling(_TwoSlopes):
         self.center_ = float(np.average(u, weights=weight))
         spread = float(np.sqrt(np.average((u - self.center_) ** 2, weights=weight)))
         self.unit_ = spread if spread > 1e-12 * abs(self.center_) else 1.0
-        target = _targets(y, weight, False, _separated(u, y) or _separated(-u, y))
+        target = _targets(y, weight, False, separates(u, y))
         self._fit_to(target, u, weight)
         # Labels that only an interval of scores separates show once the fit has found it.
         right = (self._log_odds(u) > 0.0) == (y == 1.0)

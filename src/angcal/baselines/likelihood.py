@@ -15,20 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal._typing import Floats
 from angcal.links import Link, Logit, Probit
 from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
-from angcal.metrics.validation import Codes, indicators
+from angcal.metrics.validation import Codes, indicators, smoothed_targets
 from angcal.notices import warn
 
 # --- What every fit shares -------------------------------------------------------------------
-
-
-def smoothed_targets(codes: Codes, weight: Floats, n_classes: int) -> Floats:
-    """(N_y + 1)/(N_y + K) for the label y and 1/(N_y + K) for the rest, N_y the weight of y.
-
-    These are Platt's targets for K = 2: posterior means under a uniform prior. They keep every
-    probability positive, so that the fit has finite parameters.
-    """
-    total = np.bincount(codes, weights=weight, minlength=n_classes)[codes][:, None]
-    return (total * indicators(codes, n_classes) + 1.0) / (total + n_classes)
 
 
 def warn_about_fit(message: str) -> None:
@@ -176,25 +166,11 @@ def fit_affine(
 class MultinomialFamily:
     """Σ_i w_i [log Σ_k exp z_ik − t_iᵀz_i]/Σ w + ½ Σ_kl ρ_kl (A_kl − C_kl)² + ½ β ‖b‖².
 
-    The logits are z_i = A u_i + b. The parameters are the entries of A that `free` marks, row by
-    row, and then b; the other entries are zero. With p = softmax(z) and r = w(p − t)/Σw, the
-    gradient is rᵀu + ρ(A − C) and Σ_i r_i + βb. The Hessian is applied, never formed: along a
-    change dz it turns r into w(p∘dz − p pᵀdz)/Σw.
-
-    Parameters
-    ----------
-    scores, target : ndarray of shape (n, K)
-        u, and t with rows that sum to one.
-    weight : ndarray of shape (n,)
-        w.
-    free : ndarray of bool of shape (K, K)
-        The entries of A that are fitted.
-    ridge : ndarray of shape (K, K)
-        ρ >= 0.
-    offset_ridge : float, default=0.0
-        β >= 0.
-    center : ndarray of shape (K, K) or float, default=0.0
-        C, where the fit starts.
+    The logits are z_i = A u_i + b of (n, K) scores u, with targets t, weights w and `center` C,
+    where the fit starts. The parameters are the entries of A that `free` marks, row by row, and
+    then b; the other entries are zero. With p = softmax(z) and r = w(p − t)/Σw, the gradient is rᵀu
+    + ρ(A − C) and Σ_i r_i + βb. The Hessian is applied, never formed: along a change dz it turns r
+    into w(p∘dz − p pᵀdz)/Σw.
     """
 
     scores: Floats

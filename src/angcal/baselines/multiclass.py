@@ -381,14 +381,8 @@ def _cross_validated(
 ) -> float:
     """The strength with the smallest loss in five folds; the largest one of equals.
 
-    Parameters
-    ----------
-    loss : callable
-        From flags of the rows that are left out, and a strength, to the loss of those rows.
-    codes : ndarray of shape (n,)
-        The labels: each class is spread over all folds.
-    strengths : sequence of float
-        Increasing.
+    `loss` takes flags of the rows that are left out, and a strength, to the loss of those rows.
+    Each class is spread over all folds; strengths increase.
     """
     order = np.random.default_rng(0).permutation(codes.size)
     place = np.empty(codes.size, dtype=np.intp)

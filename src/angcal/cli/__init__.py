@@ -38,13 +38,7 @@ COMMANDS = {
 
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
-    """The whole command line, or what one call of it needs.
-
-    Parameters
-    ----------
-    called : str, optional
-        The only command that gets its arguments; all of them by default.
-    """
+    """The whole command line, or what one call of it needs: the arguments of the command called."""
     import argparse
 
     from angcal.cli.terminal import guarded
@@ -77,18 +71,9 @@ def _help_of(docstring: str | None) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
+    """Run the command, by default that of the process, and return its exit code.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Of the command line; those of the process by default.
-
-    Returns
-    -------
-    int
-        Exit code: 0 done, 1 failed with a reason printed, 2 wrong usage, 3 a package is missing,
-        130 interrupted.
+    0 done, 1 failed with a reason printed, 2 wrong usage, 3 a package is missing, 130 interrupted.
     """
     try:
         from angcal.cli.interrupts import end_if_asked, interruptible

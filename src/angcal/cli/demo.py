@@ -37,7 +37,7 @@ FEATURES = 64
 
 
 class Task(NamedTuple):
-    """What is told apart, from how many labels."""
+    """Which classes are separated, from how many labels."""
 
     name: str
     labels: int
@@ -250,14 +250,14 @@ def report(outcomes: Outcomes, seed: int) -> str:
 
 def in_words(by_name: dict[str, list[Outcome]], seed: int) -> str:
     """How far being sure and being right are apart, with and without angcal, and what is chance."""
-    told = []
+    sentences = []
     for name in ("uncalibrated", "angcal"):
         sure, right, *_ = scores_of(by_name[name]).mean(axis=0)
-        told.append(f"{name} is {sure:.0%} sure and {right:.0%} right")
+        sentences.append(f"{name} is {sure:.0%} sure and {right:.0%} right")
     ours = by_name["angcal"]
     chance = chance_ece([judged(one.y_prob, one.y_true)[1] for one in ours], seed)
     n_test = len(ours[0].y_true)
-    return f"{'; '.join(told)}. Of each ECE {chance:.3f} is chance, on {n_test} test rows."
+    return f"{'; '.join(sentences)}. Of each ECE {chance:.3f} is chance, on {n_test} test rows."
 
 
 # -- the plot ----------------------------------------------------------------------------------
@@ -356,13 +356,7 @@ def demonstrate(out: Path, n_splits: int, seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the demo.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Of the command line; those of the process by default.
-    """
+    """Run the demo; the arguments are by default those of the process."""
     about = "Tell digits apart with few labels."
     parser = argparse.ArgumentParser(prog="python -m angcal.demo", description=about)
     add_arguments(parser)

@@ -41,13 +41,13 @@ def execute(options: argparse.Namespace) -> None:
 def in_words(found: dict[str, Any]) -> str:
     """What `angcal.persistence.inspect` found, as paragraphs and tables."""
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
-    told = found["about"]
+    about = found["about"]
     facts = [
         ("kind", f"{found['kind']}, file format {found['format']}"),
         ("written by", versions),
         ("sha256", found["sha256"]),
         ("signature", found["signature"]),
-        *((name, _short(value)) for name, value in told.items()),
+        *((name, _short(value)) for name, value in about.items()),
     ]
     arrays = [
         (name, " × ".join(map(str, array["shape"])) or "one number", array["type"])

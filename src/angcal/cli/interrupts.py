@@ -27,13 +27,9 @@ def end_if_asked(*_: Any) -> None:
 def interruptible(*, whole_process: bool) -> Iterator[None]:
     """Remember that Ctrl-C came, whatever becomes of the exception that it raises.
 
-    Inside an import or a callback of a library it can come out as any other error, or as none.
-
-    Parameters
-    ----------
-    whole_process : bool
-        Whether nothing follows but the end of the process: then a second Ctrl-C ends it at once,
-        and one that comes after the work is ignored.
+    Inside an import or a callback of a library it can come out as any other error, or as none. For
+    the whole process, after which nothing follows, a second Ctrl-C ends it at once, and one that
+    comes after the work is ignored.
     """
     global _asked
     _asked = False

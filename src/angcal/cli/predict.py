@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         nargs="?",
-        type=_confidence,
+        type=terminal.between_zero_and_one(0.9),
         const=0.9,
         metavar="CONFIDENCE",
         help="add intervals of this confidence (default: 0.9)",
@@ -90,13 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help="estimate the shares of the classes from the rows of this table, without labels",
     )
-
-
-def _confidence(text: str) -> float:
-    level = float(text)
-    if not 0.0 < level < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.9 is")
-    return level
 
 
 def execute(options: argparse.Namespace) -> None:
@@ -234,7 +227,7 @@ def _compared_with_training(model: Any, rows: Any, table: Any) -> list[str]:
 
 
 def _at_prevalence(model: Any, known: dict[str, Any], options: argparse.Namespace) -> Any:
-    """The model itself, or a copy for other shares of the classes, which are told."""
+    """The model itself, or a copy for other shares of the classes, which are printed."""
     from angcal.estimators import with_prevalence, with_prevalence_from
     from angcal.tables import TableError, read_table
 
@@ -279,9 +272,9 @@ def _tell_shares(classifier: Any, names: list[str]) -> None:
     found = classifier.prevalence_
     listed = list(zip(names, found.trained, found.shares, strict=True))
     shown = listed[1:] if len(listed) == 2 else listed[:6]
-    told = ", ".join(f"{name} {share:.3g} ({trained:.3g})" for name, trained, share in shown)
+    shares = ", ".join(f"{name} {share:.3g} ({trained:.3g})" for name, trained, share in shown)
     more = ", ..." if len(shown) < len(listed) - (len(listed) == 2) else ""
-    line = f"note: shares of classes (in training): {told}{more}"
+    line = f"note: shares of classes (in training): {shares}{more}"
     if found.source == "estimated":
         error = found.standard_error[1] if len(listed) == 2 else found.standard_error.max()
         most = "" if len(listed) == 2 else "at most "

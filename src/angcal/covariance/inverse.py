@@ -16,6 +16,7 @@ from angcal.pools import DENSE_ROUNDING, SPARSE_ROUNDING, open_pool
 from angcal.rows import Rows, as_rows, dense_parts
 
 RANK_TOLERANCE = 1e-10
+"""Directions with less than this share of the largest variance say nothing that others do not."""
 
 
 @dataclass(frozen=True, eq=False)

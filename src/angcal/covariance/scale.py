@@ -13,6 +13,9 @@ from angcal.covariance.inverse import check_covariance, is_operator
 from angcal.observables import Observables
 from angcal.pools import Moments, open_pool
 
+ROUNDING = 1e-9
+"""A pool's scores that spread by no more of what leave-one-out scores do are the same score."""
+
 
 @dataclass(frozen=True)
 class ScoreScale:
@@ -53,15 +56,14 @@ def score_scale(
     In-sample scores would be too spread out (they were fitted), leave-one-out scores are not.
     A pool, of any kind :func:`angcal.pools.open_pool` knows, is gone over once.
     """
+    given = (observables.calibration_scores, case_weights, observables.has_intercept)
+    (center, norm), rows = _moments(*given), observables.n_samples
     if pool is not None:
-        scores = open_pool(pool, len(coef)).survey(coef)
+        scores, own = open_pool(pool, len(coef)).survey(coef), norm
         center, norm = _pool_moments(scores, intercept, observables.has_intercept)
         rows = scores.count
-    else:
-        center, norm = _moments(
-            observables.calibration_scores, case_weights, observables.has_intercept
-        )
-        rows = observables.n_samples
+        if norm <= ROUNDING * own:
+            norm = 0.0  # one row again and again
     rows = rows if observables.has_intercept else 0
     source = "leave-one-out scores" if pool is None else "pool"
     if is_operator(covariance):

@@ -22,9 +22,6 @@ from angcal._typing import Floats
 from angcal.links import Cauchit, ClippedLinear, ComplementaryLogLog, Link, Logit, Probit
 from angcal.links.quadrature import normal_density
 
-CUBIC, QUINTIC = 4, 6
-"""The derivative that each misses."""
-
 
 def normal_extremes(order: int) -> Floats:
     """φ^(k) at its extremes: ±He_k·φ where He_(k+1) = 0, as φ^(k) = (−1)^k·He_k·φ."""
@@ -78,7 +75,7 @@ def ramp_bound() -> float:
 
 
 BOUNDS: dict[int, dict[type[Link], Callable[[np.float64], np.float64]]] = {
-    CUBIC: {
+    4: {
         Logit: lambda tau: np.minimum(logistic_bound(4), normal_bound(4) / tau**4),
         # Φ smoothed is Φ(v/√(1 + τ²)).
         Probit: lambda tau: normal_bound(4) / (1.0 + tau**2) ** 2,
@@ -87,7 +84,7 @@ BOUNDS: dict[int, dict[type[Link], Callable[[np.float64], np.float64]]] = {
         ClippedLinear: lambda tau: np.minimum(ramp_bound() / tau**3, normal_bound(4) / tau**4),
     },
     # Of links whose second derivative has a closed form.
-    QUINTIC: {
+    6: {
         Logit: lambda tau: np.minimum(logistic_bound(6), normal_bound(6) / tau**6),
         Probit: lambda tau: normal_bound(6) / (1.0 + tau**2) ** 3,
     },
@@ -95,7 +92,7 @@ BOUNDS: dict[int, dict[type[Link], Callable[[np.float64], np.float64]]] = {
 """Order -> family -> (τ -> bound). A subclass may have another base, so it is not its parent."""
 
 
-def derivative_bound(link: Link, spread: float, order: int = CUBIC) -> float:
+def derivative_bound(link: Link, spread: float, order: int = 4) -> float:
     """sup over v of |∂^k/∂v^k E base(v + τZ)|, or ∞ where no bound is known."""
     bounds = BOUNDS[order]
     if type(link) not in bounds:

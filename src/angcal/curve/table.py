@@ -37,18 +37,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.covariance import ScoreScale
-from angcal.curve.bounds import CUBIC, QUINTIC, derivative_bound
+from angcal.curve.bounds import derivative_bound
 from angcal.curve.predictor import CurvePart
 from angcal.links.quadrature import PROMISED_ACCURACY
 
 LARGEST_TABLE_ERROR = 1e-9
-INTERPOLATION_ERROR = 0.8 * LARGEST_TABLE_ERROR
-"""What h⁴ may cost; node errors and rounding share the rest."""
-
-BETWEEN_ERROR = 0.1 * LARGEST_TABLE_ERROR
-"""Of that, what quintics may cost where several curves are averaged."""
+"""Interpolation may cost 0.8 of it, node errors and rounding share the rest."""
 
 STRIDES = (2, 3, 4, 6, 8, 12, 16, 24, 48)
 """Nodes from one at which a part of an average is evaluated to the next; all divide the last."""
@@ -59,13 +57,10 @@ SMALLEST_REACH = 4.0
 MOST_CELLS = 1 << 14
 """A larger table (512 kB) leaves the cache and takes longer to build than it saves."""
 
-SCORES_AT_ONCE = 1 << 13
-"""Scores per block, so that its temporary arrays (64 kB each) stay in the cache."""
-
 # -- where to look ---------------------------------------------------------------------------
 
 
-def bend(part: CurvePart, order: int = CUBIC) -> float:
+def bend(part: CurvePart, order: int = 4) -> float:
     """κ|c|·(sup|∂^kG|)^(1/k), whose k-th power bounds the k-th derivative of F."""
     bound = derivative_bound(part.link, part.link.scale * part.sine, order)
     return part.steepness * float(np.float64(bound) ** (1.0 / order))
@@ -76,7 +71,7 @@ def mean_steepness(parts: Sequence[CurvePart]) -> float:
     return float(sum(part.weight * part.steepness for part in parts))
 
 
-def largest_spacing(parts: Sequence[CurvePart], budget: float = INTERPOLATION_ERROR) -> float:
+def largest_spacing(parts: Sequence[CurvePart], budget: float) -> float:
     """h with Σ_k w_k·bend_k⁴·h⁴/384 ≤ budget and Σ_k w_kκ_k|c_k|·h ≤ 2; 0 without a bound."""
     bends = np.array([part.weight**0.25 * bend(part) for part in parts])
     if not np.all(np.isfinite(bends)):
@@ -92,7 +87,7 @@ def largest_spacing(parts: Sequence[CurvePart], budget: float = INTERPOLATION_ER
 
 def largest_stride(part: CurvePart, spacing: float, budget: float) -> int:
     """The largest m with bend₆⁶·(mh)⁶·(1/46080 + √5/(120000m)) ≤ budget; 1 without a bound."""
-    twist = spacing * bend(part, QUINTIC)
+    twist = spacing * bend(part, 6)
     for stride in reversed(STRIDES):
         cost = 1.0 / 46080.0 + np.sqrt(5.0) / (120000.0 * stride)
         if stride * twist <= (budget / cost) ** (1 / 6):
@@ -126,13 +121,13 @@ def between(jet: Floats, width: float, stride: int) -> tuple[Floats, Floats]:
     return np.append(values.ravel(), jet[0, -1]), np.append(slopes.ravel(), jet[1, -1])
 
 
-def at_all_nodes(parts: Sequence[CurvePart], nodes: Floats) -> tuple[Floats, Floats]:
-    """Values and slopes of Σ_k w_kF_k; each part is evaluated as seldom as it allows."""
+def at_all_nodes(parts: Sequence[CurvePart], nodes: Floats, budget: float) -> tuple[Floats, Floats]:
+    """Values and slopes of Σ_k w_kF_k; each part is evaluated as seldom as the budget allows."""
     spacing = float(nodes[1] - nodes[0])
     values, slopes = np.zeros_like(nodes), np.zeros_like(nodes)
     alike: dict[int, list[CurvePart]] = {}
     for part in parts:
-        alike.setdefault(largest_stride(part, spacing, BETWEEN_ERROR), []).append(part)
+        alike.setdefault(largest_stride(part, spacing, budget), []).append(part)
     for part in alike.pop(1, []):
         value, slope = part.values_and_slopes(nodes)
         values += part.weight * value
@@ -170,7 +165,9 @@ class CurveTable:
     def build(cls, parts: Sequence[CurvePart]) -> CurveTable | None:
         """The table of Σ_k w_kF_k, or None where none of at most 2¹⁴ cells is good to 1e-9."""
         several = len(parts) > 1
-        spent = INTERPOLATION_ERROR - several * BETWEEN_ERROR
+        # Where several curves are averaged, quintics may cost an eighth of the interpolation.
+        between = 0.1 * LARGEST_TABLE_ERROR if several else 0.0
+        spent = 0.8 * LARGEST_TABLE_ERROR - between
         allowed = largest_spacing(parts, spent)
         most = MOST_CELLS - (MOST_CELLS % STRIDES[-1] if several else 0)
         # Scores more than twelve standard deviations out are evaluated exactly.
@@ -183,10 +180,10 @@ class CurveTable:
             cells = STRIDES[-1] * int(np.ceil(cells / STRIDES[-1]))
         spacing = 2.0 * reach / (cells - 1)
         nodes = spacing * (np.arange(cells + 1, dtype=np.float64) - 0.5 * cells)
-        found = at_all_nodes(parts, nodes) if several else parts[0].values_and_slopes(nodes)
-        error = spent * (spacing / allowed) ** 4 + several * BETWEEN_ERROR + 1e-11
+        made = at_all_nodes(parts, nodes, between) if several else parts[0].values_and_slopes(nodes)
+        error = spent * (spacing / allowed) ** 4 + between + 1e-11
         error += PROMISED_ACCURACY * (1.0 + 0.25 * mean_steepness(parts) * spacing)
-        return cls(hermite_coefficients(*found, spacing), spacing, float(error))
+        return cls(hermite_coefficients(*made, spacing), spacing, float(error))
 
     @property
     def cells(self) -> int:
@@ -211,14 +208,15 @@ class CurveTable:
         last bit, wherever they stand.
         """
         result = np.empty(scores.size)
-        longest = min(scores.size, SCORES_AT_ONCE)
+        # The temporary arrays stay in the cache.
+        longest = min(scores.size, plan.CACHE_ENTRIES)
         positions, terms, numbers = np.empty(longest), np.empty(longest), np.empty(longest, np.intp)
         width, middle = scale.norm * self.spacing, 0.5 * self.cells
         highest_first = self.coefficients[::-1]
-        for start in range(0, scores.size, SCORES_AT_ONCE):
-            p = result[start : start + SCORES_AT_ONCE]
+        for rows in slices(scores.size, plan.CACHE_ENTRIES):
+            p = result[rows]
             t, term, cell = positions[: p.size], terms[: p.size], numbers[: p.size]
-            np.subtract(scores[start : start + SCORES_AT_ONCE], scale.center, out=t)
+            np.subtract(scores[rows], scale.center, out=t)
             np.divide(t, width, out=t)
             np.add(t, middle, out=t)
             np.floor(t, out=term)

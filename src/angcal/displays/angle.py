@@ -22,17 +22,11 @@ def degrees_of(cosine: float) -> float:
 
 
 def is_determined(method: str, link: Any = None) -> bool:
-    """Whether more than labels tells the angle: Σ, a pool, the user, or a link that is known.
+    """Whether more than labels determines the angle: Σ, a pool, the user, or a link that is known.
 
     Labels alone leave it open however narrow its interval: a stronger signal seen at a wider angle
-    gives nearly the same probabilities, and the prior on its strength settles the rest.
-
-    Parameters
-    ----------
-    method : str
-        How it was found, ``angle_.method``.
-    link : optional
-        As it was given to the classifier.
+    gives nearly the same probabilities, and the prior on its strength settles the rest. The method
+    is ``angle_.method``, the link as it was given to the classifier.
     """
     estimated = isinstance(link, str) or getattr(link, "covariance", link) is None
     return method != "loo" or not estimated

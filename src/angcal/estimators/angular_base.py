@@ -242,7 +242,7 @@ class AngularBase(CalibratedPrediction):
             link=link,
             link_known=known,
             angle=self.angle,
-            # Tensors have methods that an operator is told by.
+            # Tensors have the methods that mark an operator.
             covariance=on_host(self.covariance) if is_tensor(self.covariance) else self.covariance,
             pool=opened,
             confidence=self.confidence,

@@ -12,12 +12,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import on_host
+from angcal.arrays import on_host, slices
 from angcal.calibrate import Options
 from angcal.estimators.base_model import LARGEST_DISTANCE, polished
 from angcal.estimators.training import Training
 from angcal.leverages.groups import Groups
-from angcal.leverages.many import slices_of
 from angcal.links import Link
 from angcal.losses import Multinomial
 from angcal.multiclass import class_scores
@@ -25,14 +24,18 @@ from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     EXPONENTS,
+    STEPS,
     ClassCurves,
     Design,
     Judged,
     LooCurves,
+    apart,
+    cautious_losses,
     choose,
     cosines_of,
     cosines_under,
     exponent_shares,
+    factors_of,
     joined,
     judge_path,
     judged,
@@ -43,7 +46,6 @@ from angcal.penalty_path import (
     penalty_shares,
     spectrum_of,
     why_without,
-    with_doubt,
 )
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
@@ -57,8 +59,8 @@ class PathFit:
 
     Attributes
     ----------
-    exponent : float
-        p; see :mod:`angcal.penalty_path.spectrum`.
+    exponent, rarity : float
+        p and q; see :mod:`angcal.penalty_path.spectrum` and :mod:`angcal.penalty_path.rarity`.
     design : Design
     Cs : (m,) array
     solution : Solution
@@ -73,6 +75,7 @@ class PathFit:
     """
 
     exponent: float
+    rarity: float
     design: Design
     Cs: Floats
     solution: Solution
@@ -96,8 +99,8 @@ class PathFit:
     @cached_property
     def losses(self) -> Floats:
         """Leave-one-out log-loss of each penalty, with what sampled leverages leave open."""
-        doubt = self.curves.sampling_error("log_loss", self.observed)
-        return with_doubt(self.curves.log_loss, doubt, is_sparse=self.is_sparse)
+        errors = self.curves.sampling_error("log_loss", self.observed)
+        return cautious_losses(self.curves.log_loss, errors, is_sparse=self.is_sparse)
 
     @property
     def n_labels(self) -> float:
@@ -106,8 +109,10 @@ class PathFit:
 
     @property
     def penalty_shares(self) -> Floats:
-        """π of every penalty by its likelihood."""
-        return penalty_shares(self.losses, self.n_labels)
+        """π by likelihood of the chosen penalty and those a factor apart; 0 of all others."""
+        kept, shares = apart(self.Cs, self.index), np.zeros(len(self.Cs))
+        shares[kept] = penalty_shares(self.losses[kept], self.n_labels)
+        return shares
 
     @property
     def chosen_alone(self) -> Floats:
@@ -155,7 +160,7 @@ class PathFit:
             # Without the intercept for rows as given, not for centered ones.
             return fit, replace(moved, linear_scores=moved.scores - intercept), distance
         # Where products in single precision do not get there, factorizations do.
-        if self.exponent == 1.0:
+        if self.exponent == 1.0 and self.rarity == 0.0:
             fit = polished(fit)
             return fit, observe(fit, found.groups), fit.distance_to_optimum
         # Under a bent penalty rows are those of the design.
@@ -171,22 +176,34 @@ def fit_paths(estimator: Any, training: Training, options: Options) -> tuple[lis
     pool: Any = options.pool
     off = estimator.spectrum is None
     reason = "spectrum=None" if off else why_without(pool, training.X)
-    paths = [fit_path(estimator, training, None)]
+    paths = [fit_path(estimator, training)]
+    rarity = paths[0].rarity
     if not reason:
         # Rows so few that shapes matter are soon on the host.
         near = replace(training, X=on_host(training.X)) if training.on_device else training
-        found = spectrum_of(pool, near.X, bool(estimator.fit_intercept))
-        paths += [fit_path(estimator, near, found.shape(exponent)) for exponent in EXPONENTS[1:]]
+        factors = paths[0].design.factors
+        found = spectrum_of(pool, near.X, bool(estimator.fit_intercept), factors)
+        shapes = [found.shape(exponent) for exponent in EXPONENTS[1:]]
+        paths += [fit_path(estimator, near, rarity, shape) for shape in shapes]
+    elif estimator.average == "penalties" and rarity > 0.0:
+        paths += [fit_path(estimator, training, step * rarity) for step in STEPS[1:]]
     return paths, reason
 
 
-def fit_path(estimator: Any, training: Training, shape: PenaltyShape | None) -> PathFit:
+def fit_path(
+    estimator: Any,
+    training: Training,
+    rarity: float | None = None,
+    shape: PenaltyShape | None = None,
+) -> PathFit:
     """All penalties, and what each fit reveals."""
     weights = training.weights
     if estimator.class_weight is not None:
         weights = weights * compute_sample_weight(estimator.class_weight, training.y)
     intercept, K = bool(estimator.fit_intercept), training.n_classes
-    design = make_design(training.X, training.codes, weights, intercept, K, shape)
+    exponent = float(estimator.rarity if rarity is None else rarity)
+    factors = factors_of(training.X, training.weights, exponent)
+    design = make_design(training.X, training.codes, weights, intercept, K, shape, factors)
     Cs = estimator._inverse_strengths(design)
     with np.errstate(over="ignore"):
         strengths = 1.0 / Cs  # the solver refuses infinity, and names Cs
@@ -199,8 +216,8 @@ def fit_path(estimator: Any, training: Training, shape: PenaltyShape | None) -> 
     errors = curves.sampling_error(estimator.scoring, observed)
     is_sparse = sparse.issparse(training.X)
     index = choose(getattr(curves, estimator.scoring), errors, is_sparse=is_sparse)
-    exponent = 1.0 if shape is None else shape.exponent
-    return PathFit(exponent, design, Cs, solution, observed, curves, errors, index, is_sparse)
+    p, q = 1.0 if shape is None else shape.exponent, 0.0 if factors is None else exponent
+    return PathFit(p, q, design, Cs, solution, observed, curves, errors, index, is_sparse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +296,7 @@ def far_path(
             curves = judge_path(design, strengths, solution, training.weights)
     else:
         parts = []
-        for part in slices_of(m, plan.penalties_at_once(*rows.shape, training.n_classes)):
+        for part in slices(m, plan.penalties_at_once(*rows.shape, training.n_classes)):
             own = with_scores(rows, solution.part(part))
             observed = observe_path(design, strengths[part], own, method, groups=groups, of=m)
             found = path_curves(design, own, observed, training.weights)
@@ -287,7 +304,9 @@ def far_path(
         curves = joined(parts)
     errors = curves.sampling_error(estimator.scoring)
     index = choose(getattr(curves, estimator.scoring), errors)
-    return FarPathFit(1.0, design, Cs, solution, [], curves, errors, index, False, method, groups)
+    return FarPathFit(
+        1.0, 0.0, design, Cs, solution, [], curves, errors, index, False, method, groups
+    )
 
 
 def with_scores(rows: Rows, part: Solution) -> Solution:

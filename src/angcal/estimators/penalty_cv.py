@@ -94,7 +94,8 @@ class AngularLogisticRegressionCV(AngularBase):
         Level of ``angle_.interval``.
     average : {None, "penalties", "folds"}, default=None
         What probabilities are averaged over, which lowers their log-loss where labels are few.
-        "penalties": all of the path, each by how well it does; no further fit. "folds": five
+        "penalties": all of the path, each by how well it does, and where columns are rare those of
+        a second path with twice the ``rarity``. "folds": five
         classifiers like this one, each without a fifth of the rows; six paths instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
         was one: prediction takes as many products, and a pool must
@@ -108,6 +109,11 @@ class AngularLogisticRegressionCV(AngularBase):
         model of the likeliest p alone. None: a pool tells the angle and leaves the weights as they
         are. Without a pool p is 1, and also for rows in blocks, large tensors, and a pool that can
         be gone over once only; ``spectrum_reason_`` says so.
+    rarity : float, default=0.5
+        q: the squared weight of a column of kurtosis κ above 6 is penalized (κ/6)^q times as much
+        as those of others, as such columns are active in few rows and fits follow these too far
+        (:mod:`angcal.penalty_path.rarity`). 0 is plain ridge, which rows in blocks and tensors of
+        more than 50 million entries always have.
 
     Attributes
     ----------
@@ -124,8 +130,10 @@ class AngularLogisticRegressionCV(AngularBase):
         Of every penalty in the probabilities: 1 for the chosen one, unless averaged over.
     exponent_ : float
         p of the chosen fit; 1 is ridge.
-    exponents_, exponent_shares_ : (k,) arrays
-        Every p that was tried, and its share.
+    exponents_, rarities_, exponent_shares_ : (k,) arrays
+        Every p and q that was tried, and their share.
+    rarity_ : float
+        q of the chosen fit; 0 where no column is rare.
     spectrum_reason_ : str
         Why p = 1 alone was tried; empty where others were.
     average_ : PenaltyAverage, FoldAverage or None
@@ -178,6 +186,7 @@ class AngularLogisticRegressionCV(AngularBase):
         confidence: float = 0.95,
         average: str | None = None,
         spectrum: str | None = "average",
+        rarity: float = 0.5,
     ) -> None:
         self.Cs = Cs
         self.fit_intercept = fit_intercept
@@ -192,6 +201,7 @@ class AngularLogisticRegressionCV(AngularBase):
         self.confidence = confidence
         self.average = average
         self.spectrum = spectrum
+        self.rarity = rarity
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
@@ -267,6 +277,8 @@ class AngularLogisticRegressionCV(AngularBase):
         path = paths[int(np.argmax(shares))]
         self.exponent_, self.exponent_shares_ = path.exponent, shares
         self.exponents_ = np.array([each.exponent for each in paths])
+        self.rarity_ = path.rarity
+        self.rarities_ = np.array([each.rarity for each in paths])
         self.Cs_, self.C_ = path.Cs, path.C
         self._warn_if_at_end(path.index)
         fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
@@ -371,6 +383,10 @@ class AngularLogisticRegressionCV(AngularBase):
             raise ValueError(f"average={self.average!r} must be None, 'penalties' or 'folds'.")
         if self.spectrum not in (None, "average", "one"):
             raise ValueError(f"spectrum={self.spectrum!r} must be 'average', 'one' or None.")
+        if not (isinstance(self.rarity, Real) and 0.0 <= self.rarity <= 2.0):
+            raise ValueError(
+                f"rarity={self.rarity!r} must lie between 0, which is plain ridge, and 2."
+            )
         if not (isinstance(self.tol, Real) and 0.0 < self.tol < 1.0):
             raise ValueError(
                 f"tol={self.tol!r} must lie between 0 and 1: it is the relative accuracy of the "

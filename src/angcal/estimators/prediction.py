@@ -34,10 +34,7 @@ _left_out_of_states: ContextVar[tuple[str, ...]] = ContextVar("left out of state
 def states_for_files(keep_observables: bool) -> Iterator[None]:
     """Within it, states of classifiers, wherever they are nested, hold no rows of data.
 
-    Parameters
-    ----------
-    keep_observables : bool
-        Whether ``observables_`` and leave-one-out probabilities are part of them all the same.
+    With `keep_observables` they hold ``observables_`` and leave-one-out probabilities all the same.
     """
     # Arguments that hold rows or a matrix of the data. A covariance estimator has neither yet.
     names = ("pool", "sign_holdout", "covariance")

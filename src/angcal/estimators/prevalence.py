@@ -82,15 +82,9 @@ class Prevalence:
 
 
 def given_prevalence(prevalence: Any, classes: np.ndarray, counts: Floats) -> Prevalence:
-    """Known shares, checked.
+    """Known shares, checked: of the second of two classes, of each class, or from class to share.
 
-    Parameters
-    ----------
-    prevalence : float, array-like or mapping
-        Of the second of two classes; of each class; or from class to share.
-    classes : (K,) array
-    counts : (K,) array
-        Of the training labels.
+    `counts` are those of the training labels.
     """
     names = classes.tolist()
     if isinstance(prevalence, Mapping):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask
+from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask, slices
 from angcal.leverages.groups import Groups, groups_of
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
@@ -97,7 +97,7 @@ class Training:
         )
 
     def groups_of(self, X: Matrix) -> Groups | None:
-        """Rows that belong together; copies are told by rows as the linear model sees them."""
+        """Rows that belong together; copies are rows alike as the linear model sees them."""
         if self.groups is None:
             return None
         found = groups_of(copies(X) if isinstance(self.groups, str) else self.groups)
@@ -129,20 +129,10 @@ def validated(
 ) -> Training:
     """Check what a fit was given, and set the estimator's ``n_features_in_``, names and classes.
 
-    What an earlier fit of another kind may have left is deleted.
-
-    Parameters
-    ----------
-    raw_rows : bool
-        Whether X goes through a pipeline first, whose first step decides what it accepts.
-    many_classes : bool
-        Whether three and more classes are welcome.
-    fit_params : dict, optional
-        For the base model's ``fit``.
-    groups : (n,) array, "copies" or None
-        Which rows belong together.
-    far_intercept : bool, optional
-        Whether there is an intercept, where rows may come in blocks; None where they may not.
+    What an earlier fit of another kind may have left is deleted. With `raw_rows` X goes through a
+    pipeline first, whose first step decides what it accepts. `fit_params` are for the base model.
+    `far_intercept` says whether there is an intercept, where rows may come in blocks; None where
+    they may not.
     """
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         refuse_dask(values, name)
@@ -319,9 +309,8 @@ def check_tensor(X: Any, n_features: int | None = None, name: str = "X") -> None
         raise ValueError(
             f"{name} has {X.shape[1]} features, but the fit was made with {n_features}."
         )
-    rows = max(1, plan.DEVICE_ENTRIES // max(int(X.shape[1]), 1))
-    for start in range(0, int(X.shape[0]), rows):
-        block = X[start : min(start + rows, int(X.shape[0])), :]
+    for rows in slices(int(X.shape[0]), plan.DEVICE_ENTRIES, int(X.shape[1])):
+        block = X[rows, :]
         # A finite sum proves its terms finite, without an array of flags.
         if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
             raise ValueError(f"{name} contains NaN or infinity; impute or drop those rows first.")
@@ -333,14 +322,7 @@ def warn_about_repeats(X: Matrix, codes: Floats, observed: list[Observables]) ->
     m copies of a row with leverage h move its score by mhψ/(1 − mhD) where they are left out
     together, and by hψ/(1 − hD) where one is. On designs of 100 to 20,000 rows with 2 to 5 copies
     the difference cost nothing up to 0.02 of the scores' spread, 0.2 % of the log-loss at 0.1 and
-    15 % at 0.4.
-
-    Parameters
-    ----------
-    X : (n, d) array or sparse matrix
-    codes : (n,) array
-        Labels: copies have the same, rows of few values that are alike by chance have not.
-    observed : list of Observables
+    15 % at 0.4. Copies have the same label; rows of few values that are alike by chance have not.
     """
     if observed[0].groups is not None:
         return  # rows that belong together were named
@@ -434,10 +416,11 @@ def encode(y: Any, many_classes: bool = False) -> tuple[np.ndarray, Floats]:
 
 
 def _integer_classes(y: Any) -> np.ndarray | None:
-    """The two classes of a plain array of integers or flags, which needs no further questions."""
-    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iub" and len(y)):
+    """The two classes of a plain array of whole numbers or flags, which needs no more questions."""
+    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iubf" and len(y)):
         return None
     # Two comparisons: sorting or hashing a large y to find two values takes several times as long.
     classes = np.array([y.min(), y.max()])
+    whole = y.dtype.kind != "f" or all(float(value).is_integer() for value in classes)
     two = classes[0] != classes[1] and bool(np.all((y == classes[0]) | (y == classes[1])))
-    return classes if two else None
+    return classes if whole and two else None

@@ -19,7 +19,7 @@ and D_i A_ii = 1 − (B⁻¹)_ii: only the diagonal of an inverse is needed, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import slices
 from angcal.leverages.cholesky import (
     LARGEST_NUMPY_SIDE,
     TOO_LARGE,
@@ -36,7 +37,7 @@ from angcal.leverages.cholesky import (
     row_parts,
     sum_of_squares,
 )
-from angcal.leverages.groups import Blocks
+from angcal.leverages.groups import WholeBlocks
 from angcal.rows import Rows, as_rows
 
 
@@ -58,14 +59,24 @@ def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats
 
 def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floats:
     """X diag(column_scale) Xᵀ, scales positive, as a dense n × n matrix, in blocks of columns."""
-    if sparse.issparse(X):
-        product = X @ sparse.diags_array(column_scale) @ X.T
-        return np.asarray(product.toarray(), dtype=dtype)
     n, d = X.shape
     root = np.sqrt(column_scale).astype(dtype)
-    step = max(1, plan.BLOCK_ENTRIES // max(n, 1))
-    parts = (slice(start, min(start + step, d)) for start in range(0, d, step))
-    return sum_of_squares(((X[:, part] * root[part]).T for part in parts), n, dtype)
+    if sparse.issparse(X):
+        return _outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
+    parts = ((X[:, part] * root[part]).T for part in slices(d, plan.BLOCK_ENTRIES, n))
+    return sum_of_squares(parts, n, dtype)
+
+
+def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
+    """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
+    n, d = Y.shape
+    product = np.empty((n, n), dtype=Y.dtype)
+    # Never more than a sixteenth of the rows at a time.
+    for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
+        found = Y[part.start :] @ Y[part].T.toarray(order="C")
+        product[part.start :, part] = found
+        product[part, part.start :] = found.T
+    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +84,7 @@ class PenalizedHessian:
     """Ĥ as an operator: ``solve`` and ``leverages``.
 
     Build it with :func:`angcal.leverages.factorize`; which of the two sides is used is recorded in
-    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.Blocks`).
+    ``side``. The engine is what groups of rows ask (:class:`angcal.leverages.groups.WholeBlocks`).
     """
 
     side: str
@@ -116,18 +127,18 @@ def factorize_exactly(
     intercept_curvature: float,
     columns: np.ndarray,
     d: int,
-    single: bool = False,
+    single: Callable[[], Rows] | None = None,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
-    ``single`` asks for single precision, which is followed for dense rows where the matrix is well
-    enough conditioned for it.
+    ``single`` gives the rows in single precision, which is followed where the matrix is well enough
+    conditioned for it.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if isinstance(X, Rows):
         return PenalizedHessian("primal", _Primal(*common))
-    single = single and X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
+    fits = X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -137,11 +148,11 @@ def factorize_exactly(
             "Add a ridge penalty."
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
-    # A sparse Gram matrix is not what takes the time.
-    pays = not (dual_is_smaller and (n <= LARGEST_NUMPY_SIDE or sparse.issparse(X)))
-    if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
+    # A sparse Gram matrix is what takes the time of a small one.
+    pays = not (dual_is_smaller and sparse.issparse(X) and n <= LARGEST_NUMPY_SIDE)
+    if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
-            found = engine(*common, dtype=np.float32)
+            found = engine(single().in_memory, *common[1:], dtype=np.float32)
             return PenalizedHessian(side, found, "factorized in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
@@ -153,7 +164,7 @@ def _size_of(gradient: Floats, *more: float) -> float:
     return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
-class _Primal(Blocks):
+class _Primal(WholeBlocks):
     """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
     def __init__(
@@ -169,7 +180,9 @@ class _Primal(Blocks):
     ) -> None:
         self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
-        self._rows = as_rows(X.astype(dtype) if dtype == np.float32 else X, fit_intercept)
+        self._rows = as_rows(
+            X.astype(dtype, copy=False) if dtype == np.float32 else X, fit_intercept
+        )
         self._fit_intercept = fit_intercept
         M = self._gram(D.astype(dtype))
         self._add_penalty(M, Q, intercept_curvature)
@@ -203,15 +216,16 @@ class _Primal(Blocks):
             M[:k, k] = M[k, :k] = X.T @ D
             M[k, k] = D.sum()
             return M
-        half = np.sqrt(D)[:, None]
-        return sum_of_squares((half[part] * b for part, b in self._lines(dtype)), k + 1, dtype)
+        return sum_of_squares(self._scaled_lines(np.sqrt(D)[:, None]), self._rows.width, dtype)
 
-    def _lines(self, dtype: Any) -> Iterator[tuple[slice, Floats]]:
-        """Blocks of x̃."""
-        for part, block in self._rows.dense_blocks(dtype):
-            if self._rows.intercept:
-                block = np.column_stack([block, np.ones(len(block), dtype=dtype)])
-            yield part, block
+    def _scaled_lines(self, half: Floats) -> Iterator[Floats]:
+        """Blocks of x̃ times factors of rows."""
+        k = self._rows.shape[1]
+        for part, block in self._rows.dense_blocks(half.dtype):
+            lines = np.empty((len(block), self._rows.width), dtype=half.dtype)
+            np.multiply(block, half[part], out=lines[:, :k])
+            lines[:, k:] = half[part]
+            yield lines
 
     def _solve(self, rhs: Floats) -> Floats:
         scale = self._scale if rhs.ndim == 1 else self._scale[:, None]
@@ -229,18 +243,12 @@ class _Primal(Blocks):
         return full, float(step[-1]) if self._fit_intercept else 0.0
 
     def leverages(self) -> Floats:
-        h = np.zeros(self._rows.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
-        inverse, k = self._triangle.inverse, self._rows.shape[1]
-        for rows, block in self._rows.dense_blocks(inverse.dtype):
-            scaled = block * self._scale[:k]
-            for low, high in row_parts(len(inverse)):
-                # Row j of a lower triangle ends at column j.
-                half = scaled[:, :high] @ inverse[low:high, : min(high, k)].T
-                if self._fit_intercept and high > k:
-                    half += inverse[low:high, k] * self._scale[k]
-                h[rows] += np.einsum("ij,ij->i", half, half)
-        return h
+        parts, ones = [], np.ones((self._rows.shape[0], 1), dtype=self._scale.dtype)
+        for lines in self._scaled_lines(ones):
+            lines *= self._scale
+            parts.append(self._triangle.lengths(lines))
+        return np.concatenate(parts)
 
     @property
     def columns(self) -> int:
@@ -265,7 +273,7 @@ class _Primal(Blocks):
         return np.asarray(self._rows.forward(inner))
 
 
-class _Dual(Blocks):
+class _Dual(WholeBlocks):
     """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
 
     def __init__(
@@ -282,7 +290,7 @@ class _Dual(Blocks):
         self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
         penalized = Q > 0
-        X = X.astype(dtype) if dtype == np.float32 else X
+        X = X.astype(dtype, copy=False) if dtype == np.float32 else X
         self._penalized = None if penalized.all() else np.flatnonzero(penalized)
         self._free = np.flatnonzero(~penalized)
         self._P = X if self._penalized is None else X[:, self._penalized]
@@ -351,6 +359,10 @@ class _Dual(Blocks):
 
     def lines(self, rows: np.ndarray) -> Any:
         raise NotImplementedError("the dual has no lines, and no group that would need them")
+
+    def halves(self, n: int) -> tuple[Any, Any]:
+        whole = self.blocks(np.arange(n)[None])[0]
+        return whole.astype(np.float32), np.eye(n, dtype=np.float32)
 
     def blocks(self, rows: np.ndarray) -> Floats:
         # S(A + RG⁻¹Rᵀ)S = I − B⁻¹ + …, as the leverages have it.

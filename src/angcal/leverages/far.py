@@ -23,7 +23,13 @@ from scipy import sparse
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
-from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out
+from angcal.leverages.groups import (
+    Blocks,
+    GroupMoves,
+    Groups,
+    leave_groups_out,
+    whole_groups,
+)
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import FarRows, dense_parts
 
@@ -120,7 +126,7 @@ class FarHessian:
         vectors = (codes, groups.sizes[codes], self._D, psi)
         found = self._rows.map(_moves_of_block, shared, vectors)
         split = np.flatnonzero(np.isnan(found[:, 0]))
-        for rows in _whole_groups(codes, split, plan.MATRIX_ENTRIES // max(self._rows.width, 1)):
+        for rows in whole_groups(codes, split, plan.PRODUCT_ENTRIES // max(self._rows.width, 1)):
             own = [vector[rows] for vector in vectors]
             found[rows] = _moves_of_block(self._rows.take(rows), *shared, *own)
         moves, slopes = np.split(found, 2, axis=1)
@@ -171,18 +177,6 @@ def _moves_of_block(
         moves, _ = leave_groups_out(_RowsHere(X[here], W), *given)
         found[here, own], found[here, own.start + k : own.stop + k] = moves.all, moves.slopes
     return found
-
-
-def _whole_groups(codes: np.ndarray, rows: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Rows of whole groups, at most so many at a time where one group is not more."""
-    order = rows[np.argsort(codes[rows], kind="stable")]
-    _, counts = np.unique(codes[rows], return_counts=True)
-    ends, start = np.cumsum(counts), 0
-    while start < len(order):
-        fitting = ends[(ends > start) & (ends <= start + most)]
-        end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
-        yield order[start:end]
-        start = end
 
 
 def inverse_root(

@@ -133,6 +133,19 @@ class Blocks(ABC):
         return on_host(W @ (W.swapaxes(1, 2) if isinstance(W, np.ndarray) else W.mT))
 
 
+class WholeBlocks(Blocks):
+    """Who knows X̃ĤX̃ᵀ of all rows at once."""
+
+    @abstractmethod
+    def smooth(self, V: Floats) -> Floats:
+        """X̃ĤX̃ᵀV for (n, k) values."""
+
+    def halves(self, n: int) -> tuple[Any, Any]:
+        """(L, R) with LRᵀ = X̃ĤX̃ᵀ, of n rows each, on the host and in single precision."""
+        W = np.asarray(on_host(self.lines(np.arange(n))), dtype=np.float32)
+        return W, W
+
+
 def leave_groups_out(
     known: Blocks, groups: Groups, curvatures: Floats, residuals: Floats, intercept_leverage: Any
 ) -> tuple[GroupMoves, Floats]:
@@ -172,16 +185,16 @@ def _moved(A: Floats, D: Floats, psi: Floats) -> Floats:
     """A(I − DA)⁻¹ψ of each group, by R = D^½ on both sides of A: rows may have no curvature."""
     R = np.sqrt(D)[:, :, None]
     pushed = A @ psi
-    return pushed + A @ (R * _solved(R * A * R.swapaxes(1, 2), R * pushed))
+    return pushed + A @ (R * solved(R * A * R.swapaxes(1, 2), R * pushed))
 
 
 def _moved_by_columns(W: Floats, D: Floats, psi: Floats) -> Floats:
     """The same from A = WWᵀ."""
     pulled = W.swapaxes(1, 2)
-    return W @ _solved(pulled @ (D[:, :, None] * W), pulled @ psi)
+    return W @ solved(pulled @ (D[:, :, None] * W), pulled @ psi)
 
 
-def _solved(taken: Floats, rhs: Floats) -> Floats:
+def solved(taken: Floats, rhs: Floats) -> Floats:
     """(I − taken)⁻¹rhs, for stacks of positive semidefinite matrices.
 
     A group that determines its own fit has no usable scores: I − taken is kept from vanishing as
@@ -197,3 +210,15 @@ def _solved(taken: Floats, rhs: Floats) -> Floats:
     values, vectors = np.linalg.eigh(taken)
     inner = vectors.swapaxes(1, 2) @ rhs
     return vectors @ (inner / np.maximum(1.0 - values, 1e-10)[:, :, None])
+
+
+def whole_groups(codes: np.ndarray, rows: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Rows of whole groups, at most so many at a time where one group is not more."""
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    _, counts = np.unique(codes[rows], return_counts=True)
+    ends, start = np.cumsum(counts), 0
+    while start < len(order):
+        fitting = ends[(ends > start) & (ends <= start + most)]
+        end = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+        yield order[start:end]
+        start = end

@@ -9,7 +9,6 @@ The problems are the penalties of a path, the classes of a fit, or both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,15 +16,18 @@ from scipy.interpolate import CubicSpline
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import on_host
+from angcal.arrays import on_host, slices
 from angcal.leverages.choice import factorize
 from angcal.leverages.cholesky import TOO_LARGE, SingularHessianError
 from angcal.leverages.far import FarHessian
 from angcal.leverages.groups import GroupMoves
 from angcal.leverages.sampled import SampledHessian
-from angcal.leverages.steps import put_back, remaining_curvature
-from angcal.rows import DenseRows, FarRows, Rows, SparseRows, TensorRows
+from angcal.leverages.steps import remaining_curvature
+from angcal.rows import DenseRows, FarRows, RotatedRows, Rows, SparseRows, TensorRows
 from angcal.solvers.conjugate_gradients import NotConvergedError
+
+SMALLEST_STEP = 1e-2
+"""Of a row, in units of its size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,40 +117,47 @@ def many_leverages(
     if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, 4_000_000 // (n * (k + 1)))  # 32 MB of rows of all problems
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
-        parts = [(D[:, part], strengths[part]) for part in slices_of(m, size)]
+        parts = [(D[:, part], strengths[part]) for part in slices(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
-    # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
-    rare = isinstance(rows, SparseRows) and not plan.samples(n, k)
-    if method in ("exact", "single") or (method == "auto" and rare):
+    if method in ("exact", "single"):
         return _exact(rows, D, strengths, with_coupling)
-    if method == "auto" and not of_classes and _is_correlated(rows, D, strengths):
-        return _exact_at_knots(rows, D, strengths, with_coupling)
-    found, left, why = _sampled_in_turn(rows, D, strengths, order, tolerance)
-    if left < m:
-        # Weaker penalties, which follow, would only need more steps.
-        way = _exact if method == "randomised" or of_classes else _exact_at_knots
-        exact = way(rows, D[:, left:], strengths[left:], with_coupling)
-        found.append(replace(exact, remark=f"factorized, as {why}"))
-    return _joined(found)
+    given = (rows, D, strengths, order, tolerance)
+    if method == "randomised" or of_classes:
+        return _sampled_or_exact(*given, with_coupling, "exact", 4)
+    return _at_knots(*given, with_coupling)
 
 
-def _sampled_in_turn(
-    rows: Rows, D: Floats, strengths: Floats, order: np.ndarray | None, tolerance: float
-) -> tuple[list[Leverages], int, str]:
-    """(those that sampling found, the number of the first problem that it did not, why)."""
+def _sampled_or_exact(
+    rows: Rows,
+    D: Floats,
+    strengths: Floats,
+    order: np.ndarray | None,
+    tolerance: float,
+    with_coupling: bool,
+    exactly: str,
+    at_once: int,
+    most: int | None = None,
+) -> Leverages:
+    """Sampled rows from the strongest penalty on, and factorizations from where these will not do.
+
+    Few problems at a time: strong penalties should not wait for weak ones. At most the first ones
+    are sampled, all by default.
+    """
+    m, remark = len(strengths), ""
     found: list[Leverages] = []
-    # Few at a time: strong penalties should not wait for weak ones.
-    for part in slices_of(len(strengths), 4):
+    done, most = 0, m if most is None else most
+    for part in slices(most, at_once):
         try:
             found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
         except NotConvergedError as error:
-            return found, part.start, str(error)
-    return found, len(strengths), ""
-
-
-def slices_of(count: int, size: int) -> Iterator[slice]:
-    """Slices of at most so many, in order."""
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+            # Weaker penalties, which follow, would only need more steps.
+            remark = f"factorized, as {error}"
+            break
+        done = part.stop
+    if done < m:
+        exact = _exact(rows, D[:, done:], strengths[done:], with_coupling, exactly)
+        found.append(replace(exact, remark=remark))
+    return _joined(found)
 
 
 def _joined(parts: list[Leverages]) -> Leverages:
@@ -185,41 +194,85 @@ def _exact(
     return _joined(found)
 
 
-def _exact_at_knots(rows: Rows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
-    """Every third penalty by a factorization, the others by cubic splines of log γ in log λ.
+def _at_knots(
+    rows: Rows,
+    D: Floats,
+    strengths: Floats,
+    order: np.ndarray | None,
+    tolerance: float,
+    with_coupling: bool,
+) -> Leverages:
+    """Some of the penalties, the others by cubic splines of log t/s in log λ.
 
-    Steps γ = h/(1 − hD) are smooth in the penalty: with knots three quarters of a decade apart the
-    splines are good to 0.3 % (tests), which is less than what sampled rows may leave.
+    Steps t = (h − h₀)/(1 − hD), h₀ = 1/ΣD the intercept's part, are smooth in the penalty, and
+    smoother still in units of the sizes s that rows have by the Hessian's diagonal
+    (:meth:`angcal.rows.Rows.row_sizes`).
     """
-    m = len(strengths)
-    if m < 8 or np.any(np.diff(strengths) >= 0) or np.ptp(np.diff(np.log(strengths))) > 0.1:
-        return _exact(rows, D, strengths, with_coupling, "single")
-    knots = np.unique(np.append(np.arange(0, m, 3), m - 1))
-    found = _exact(rows, D[:, knots], strengths[knots], with_coupling, "single")
-    steps = found.values / remaining_curvature(found.values, D[:, knots])
+    places = knots(strengths)
+    few, D_few = strengths[places], D[:, places]
+    # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
+    rare = isinstance(rows, SparseRows) and not plan.samples(*rows.shape)
+    turned = isinstance(rows, RotatedRows) and rows.correlated
+    exactly = "exact" if rare else "single"
+    given = (rows, D_few, few, order, tolerance, with_coupling, exactly, 3)
+    if rare or turned:
+        found = _exact(rows, D_few, few, with_coupling, exactly)
+    elif not _is_correlated(rows, D, strengths, len(strengths) // 2):
+        found = _sampled_or_exact(*given)
+    else:
+        # Under strong penalties columns hardly matter to each other.
+        strong = min(3, len(few))
+        found = _sampled_or_exact(
+            *given, 0 if _is_correlated(rows, D_few, few, strong - 1) else strong
+        )
+    if len(places) == len(strengths):
+        return found
+    levels = np.where(rows.intercept, 1.0 / D.sum(axis=0), 0.0)
+    sizes = SampledHessian(rows, D, np.tile(strengths, (rows.shape[1], 1))).sizes - levels
+    sizes = np.maximum(sizes, np.finfo(float).tiny)
     x = -np.log(strengths)
 
-    def between(values: Floats) -> Floats:
-        logs = np.log(np.maximum(values, np.finfo(float).tiny))
-        return np.exp(CubicSpline(x[knots], logs, axis=1)(x))
+    def between(values: Floats, axis: int) -> Floats:
+        return np.exp(CubicSpline(x[places], np.log(values), axis=axis)(x))
 
-    h = put_back(between(steps), D)
-    h[:, knots] = found.values
-    coupling = None if found.coupling is None else between(found.coupling)
-    return Leverages(h, coupling, found.side, np.zeros(m), found.remark)
+    # Of sampled rows rounding may have left less than nothing.
+    own = (found.values - levels[places]) / remaining_curvature(found.values, D_few)
+    own = np.maximum(own, SMALLEST_STEP * sizes[:, places])
+    steps = sizes * between(own / sizes[:, places], 1)
+    h = (steps + levels) / (1.0 + steps * D)
+    h[:, places] = found.values
+    coupling = None
+    if found.coupling is not None:
+        # Those of single rows are noisy, and only their mean is asked for.
+        strength = np.maximum(found.coupling.sum(axis=0), np.finfo(float).tiny) / own.sum(axis=0)
+        coupling = between(strength, 0) * steps
+        coupling[:, places] = found.coupling
+    errors = np.interp(x, x[places], np.broadcast_to(found.step_error, len(places)))
+    return Leverages(h, coupling, found.side, errors, found.remark)
 
 
-def _is_correlated(rows: Rows, D: Floats, strengths: Floats) -> bool:
-    """Whether sampled rows would not do under the middle one of the penalties."""
-    middle = len(strengths) // 2
-    Q = np.full(rows.shape[1], strengths[middle])
-    return SampledHessian(rows, np.ascontiguousarray(D[:, middle]), Q).is_correlated
+def knots(strengths: Floats) -> np.ndarray:
+    """Numbers of some of the penalties, the last among them; all where they are few or uneven."""
+    m, gaps = len(strengths), -np.diff(np.log(strengths))
+    if m < 8 or np.any(gaps <= 0) or np.ptp(gaps) > 0.1:
+        return np.arange(m)
+    count = int(np.rint(gaps.sum() / plan.KNOT_GAP)) + 1
+    # A spline through every other one would save little.
+    if 2 * count > m:
+        return np.arange(m)
+    return np.rint(np.linspace(0, m - 1, max(count, 4))).astype(np.intp)
+
+
+def _is_correlated(rows: Rows, D: Floats, strengths: Floats, place: int) -> bool:
+    """Whether sampled rows would not do under one of the penalties."""
+    Q = np.full(rows.shape[1], strengths[place])
+    return SampledHessian(rows, np.ascontiguousarray(D[:, place]), Q).is_correlated
 
 
 def _far_in_parts(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
     """As many problems at once as their matrices have room for."""
-    size = max(1, plan.MATRIX_ENTRIES // rows.width**2)
-    parts = [(D[:, part], strengths[part]) for part in slices_of(len(strengths), size)]
+    size = max(1, plan.PRODUCT_ENTRIES // rows.width**2)
+    parts = [(D[:, part], strengths[part]) for part in slices(len(strengths), size)]
     return _joined([_far(rows, *part, with_coupling) for part in parts])
 
 

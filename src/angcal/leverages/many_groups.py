@@ -12,9 +12,10 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.leverages.far import FarHessian
 from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out, stacked_moves
-from angcal.leverages.many import Leverages, batch_coupling, inverses, slices_of
+from angcal.leverages.many import Leverages, batch_coupling, inverses
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import DenseRows, FarRows, Rows
 
@@ -68,7 +69,7 @@ def batch_of_groups(
     n, m = D.shape
     size = max(1, 4_000_000 // (n * (rows.shape[1] + 1)))
     values, moves, couplings = np.empty((n, m)), [], []
-    for part in slices_of(m, size):
+    for part in slices(m, size):
         count = part.stop - part.start
         Z, inverse = inverses(rows, D[:, part], strengths[part], single=False)
         images = Z @ inverse
@@ -96,7 +97,7 @@ def far_groups(
 ) -> Leverages:
     """The same where rows are read anew: as many problems share passes as matrices fit."""
     found = []
-    for part in slices_of(len(strengths), max(1, plan.MATRIX_ENTRIES // rows.width**2)):
+    for part in slices(len(strengths), plan.PRODUCT_ENTRIES, rows.width**2):
         own = np.ascontiguousarray(D[:, part])
         hessian = FarHessian(rows, own, list(strengths[part]), with_coupling=with_coupling)
         given = (groups, residuals[:, part], intercept_leverages[part])

@@ -26,13 +26,7 @@ from angcal.links.quadrature import normal_density
 
 @dataclass(frozen=True, eq=False)
 class ProbitMixture:
-    """Weights w_k and widths s_k of base(t) = Σ_k w_k Φ(t/s_k).
-
-    Parameters
-    ----------
-    weights, widths : ndarray of shape (K,)
-        w and s.
-    """
+    """Weights w_k and widths s_k of base(t) = Σ_k w_k Φ(t/s_k)."""
 
     weights: Floats
     widths: Floats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
+from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.notices import warn
 
 NOISE_BOUND = 9.0
@@ -34,12 +36,6 @@ def normal_density(z: NDArray[Any]) -> NDArray[Any]:
         return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
 
 
-def slices(length: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of `length` items whose `width` values each take 2 MB at most."""
-    size = max(1, (1 << 18) // width)
-    return (slice(start, start + size) for start in range(0, length, size))
-
-
 @dataclass(frozen=True)
 class FixedRule:
     """Σ_k weights[k]·f(nodes[k]), one set of nodes for every score."""
@@ -55,7 +51,7 @@ class FixedRule:
     ) -> Floats:
         """Re Σ_k weights[k]·function(center, spread, nodes[k]) for every (center, spread)."""
         result = np.empty_like(center)
-        for part in slices(center.size, self.nodes.size):
+        for part in slices(center.size, plan.CACHE_ENTRIES, self.nodes.size):
             values = function(center[part, None], spread[part, None], self.nodes)
             # Not values @ weights: BLAS rounds a row according to its place in the matrix, and
             # equal scores must get equal probabilities, to the last bit.
@@ -141,7 +137,7 @@ class Panels:
         """∫ function(center, spread, z) φ(z) dz over every panel, and its error estimate."""
         value, error = np.empty_like(self.left), np.empty_like(self.left)
         nodes, weights, null_rules = panel_rule()
-        for part in slices(self.left.size, nodes.size):
+        for part in slices(self.left.size, plan.CACHE_ENTRIES, nodes.size):
             half_width = 0.5 * (self.right[part] - self.left[part])
             middle = 0.5 * (self.right[part] + self.left[part])
             z = middle[:, None] + half_width[:, None] * nodes
@@ -161,33 +157,17 @@ def adaptive_expectation(
 ) -> Floats:
     """E function(center, spread, Z) for every score, by bisection of panels of too large an error.
 
-    Parameters
-    ----------
-    function : callable
-        As in `FixedRule.expectation`.
-    center, spread : ndarray
-        One entry per score, spread > 0.
-    breakpoints : sequence of float
-        Arguments center + spread·z at which panels must end.
-    tolerance : float
-        Accepted error estimate per panel; a kink or jump leaves one or two panels near it.
-
-    Returns
-    -------
-    ndarray
-        One expectation per score.
-
-    Warns
-    -----
-    RuntimeWarning
-        If the subdivision stops at its limits with an error estimate above 1e-10.
+    Spreads are positive. Panels end where center + spread·z is a breakpoint. The tolerance is the
+    accepted error estimate per panel; a kink or jump leaves one or two panels near it. It warns
+    where the subdivision stops at its limits with an error estimate above 1e-10.
     """
     total = np.empty_like(center)
     remaining = 0.0
     # Panels at most 4 wide in the argument of f, hence nodes at most 0.3 apart.
     widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
     panel_count = int(np.clip(np.ceil(widest / 4.0), 6, 1024))
-    for part in slices(center.size, len(panel_rule()[0]) * (panel_count + len(breakpoints))):
+    nodes = len(panel_rule()[0]) * (panel_count + len(breakpoints))
+    for part in slices(center.size, plan.CACHE_ENTRIES, nodes):
         m, s = center[part], spread[part]
         panels = initial_panels(m, s, breakpoints, panel_count)
         total[part], error = refine(function, m, s, panels, tolerance)

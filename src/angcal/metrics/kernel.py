@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike
 from scipy.fft import dct, idct
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
-from sklearn.utils import gen_batches
 
+from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.metrics.validation import (
     Classes,
     as_probabilities,
@@ -19,8 +20,6 @@ from angcal.metrics.validation import (
     require_length,
     samples,
 )
-
-_ENTRIES_PER_BLOCK = 2**22  # 32 MiB of doubles: the n × n kernel is never held whole
 
 
 def _positive(bandwidth: float) -> float:
@@ -209,23 +208,11 @@ def checked_pairs(weight: Floats, bandwidth: float) -> None:
 
 
 def kernel_pair_means(P: Floats, residuals: Floats, weight: Floats, bandwidth: float) -> Floats:
-    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth).
-
-    Parameters
-    ----------
-    P : (n, K) array
-        Predictions.
-    residuals : (n, K, B) array
-        r of B sets of labels.
-    weight : (n,) array
-        Of the rows.
-    bandwidth : float
-        The distance over which rows count as alike.
-    """
+    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth), residuals (n, K, B)."""
     weight = weight / weight.sum()
     flat = (weight[:, None, None] * residuals).reshape(len(P), -1)
     total = -np.sum(flat**2, axis=0)
-    for rows in gen_batches(len(P), max(1, _ENTRIES_PER_BLOCK // len(P))):
+    for rows in slices(len(P), plan.BLOCK_ENTRIES, len(P)):  # the kernel is never held whole
         # The city-block distance is twice the total variation.
         kernel = np.exp(-cdist(P[rows], P, "cityblock") / (2.0 * bandwidth))
         total += np.sum(flat[rows] * (kernel @ flat), axis=0)

@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 
 from angcal._typing import Floats
 from angcal.metrics.scores import PROBABILITY_FLOOR
-from angcal.metrics.validation import samples
+from angcal.metrics.validation import as_group_numbers, samples, smoothed_targets
 
 
 @dataclass(frozen=True)
@@ -132,34 +132,42 @@ def calibration_line(
     line = _line(scores, target, weight, confidence)
     if groups is None:
         return line
-    return _by_groups(line, scores, target, weight, _numbered(groups, len(y)))
-
-
-def _numbered(groups: ArrayLike, n: int) -> np.ndarray:
-    """Groups as 0, 1, …"""
-    together = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
-    if len(together) != n:
-        raise ValueError(f"groups has {len(together)} entries for {n} rows; give one each.")
-    return together
+    return _by_groups(line, scores, target, weight, as_group_numbers(groups, len(y)))
 
 
 def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> CalibrationLine:
     """The line through attainable targets, and how sure it is."""
-    slope, intercept, slope_error, intercept_error = _fitted(scores, target, weight)
+    slope, intercept, errors = 0.0, float(logit(np.average(target, weights=weight))), (np.inf,) * 2
+    center = float(np.average(scores, weights=weight))
+    if np.sqrt(np.average((scores - center) ** 2, weights=weight)) > 1e-12 * max(abs(center), 1.0):
+        fitted = fit_lines(scores[:, None], target, weight, rising=False, tolerance=1e-20)
+        slope, intercept = (float(each[0]) for each in fitted)
+        errors = _errors(scores, expit(slope * scores + intercept), weight)
     large = _at_slope_one(scores, target, weight)
     moved = expit(scores + large)
-    large_error = 1.0 / np.sqrt(max(float(weight @ (moved * (1.0 - moved))), 1e-300))
     gain = _loss(scores, target, weight) - _loss(slope * scores + intercept, target, weight)
     return CalibrationLine(
         slope,
-        slope_error,
+        errors[0],
         intercept,
-        intercept_error,
+        errors[1],
         large,
-        float(large_error),
+        float(1.0 / np.sqrt(max(float(weight @ (moved * (1.0 - moved))), 1e-300))),
         float(chi2.sf(max(2.0 * gain, 0.0), 2)),
         confidence,
     )
+
+
+def _errors(scores: Floats, p: Floats, weight: Floats) -> tuple[float, float]:
+    """Standard errors of slope and intercept: 1/√S and √(1/D + m²/S).
+
+    D = Σ wp(1−p), m is the mean score under these weights, and S = Σ wp(1−p)(s − m)².
+    """
+    curvature = weight * p * (1.0 - p)
+    total = float(curvature.sum())
+    mean = float(curvature @ scores) / total
+    spread = float(curvature @ (scores - mean) ** 2)
+    return float(spread**-0.5), float(np.sqrt(1.0 / total + mean**2 / spread))
 
 
 def _by_groups(
@@ -169,11 +177,11 @@ def _by_groups(
     if not np.isfinite(line.slope_error):
         return line
     columns = np.column_stack([scores, np.ones(len(scores))])
-    found = np.array([line.slope, line.intercept])
-    cov = _sandwich(columns, expit(columns @ found), target, weight, groups)
+    fitted = np.array([line.slope, line.intercept])
+    cov = _sandwich(columns, expit(columns @ fitted), target, weight, groups)
     moved = expit(scores + line.in_the_large)
     large = _sandwich(columns[:, 1:], moved, target, weight, groups)
-    away = found - [1.0, 0.0]
+    away = fitted - [1.0, 0.0]
     wald = float(away @ np.linalg.pinv(cov) @ away)
     return replace(
         line,
@@ -192,51 +200,89 @@ def _sandwich(columns: Floats, p: Floats, target: Floats, weight: Floats, groups
     return bread @ (sums.T @ sums) @ bread
 
 
+def steps_up(scores: Floats, y: Floats) -> bool:
+    """Whether a step up at some threshold is a limit of ever likelier slopes.
+
+    Every 0 is then at or below the threshold and every 1 at or above it. Scores that are all equal
+    leave the slope open rather than infinite, unless there is one label only.
+    """
+    lower, upper = scores[y == 0.0], scores[y == 1.0]
+    if lower.size == 0 or upper.size == 0:
+        return True
+    return bool(lower.max() <= upper.min() and scores.min() < scores.max())
+
+
+def separates(scores: Floats, y: Floats) -> bool:
+    """Whether a step up or down at some threshold gets every label right."""
+    return steps_up(scores, y) or steps_up(-scores, y)
+
+
+def platt_targets(y: Floats, weight: Floats) -> Floats:
+    """(N₁ + 1)/(N₁ + 2) for label 1 and 1/(N₀ + 2) for label 0, which keep a slope finite."""
+    return smoothed_targets(y.astype(np.intp), weight, 2)[:, 1]
+
+
 def _attainable(y: Floats, scores: Floats, weight: Floats) -> Floats:
     """The labels, or Platt's targets where a line fits them without end."""
-    one, zero = scores[(y == 1.0) & (weight > 0.0)], scores[(y == 0.0) & (weight > 0.0)]
-    ends = one.min(initial=np.inf), one.max(initial=-np.inf), zero.min(initial=np.inf)
-    if ends[0] < zero.max(initial=-np.inf) and ends[1] > ends[2]:
-        return y
-    if len(one) and len(zero) and np.ptp(scores[weight > 0.0]) == 0.0:
-        return y
-    positive = float(weight @ y)
-    high = (positive + 1.0) / (positive + 2.0)
-    return np.where(y == 1.0, high, 1.0 / (float(weight.sum()) - positive + 2.0))
+    kept = weight > 0.0
+    return platt_targets(y, weight) if separates(scores[kept], y[kept]) else y
 
 
 def _loss(scores: Floats, target: Floats, weight: Floats) -> float:
     return float(weight @ (np.logaddexp(0.0, scores) - target * scores))
 
 
-def _fitted(scores: Floats, target: Floats, weight: Floats) -> tuple[float, float, float, float]:
-    """(slope, intercept, their standard errors) by Newton steps on standardized scores."""
-    center = np.average(scores, weights=weight)
-    unit = float(np.sqrt(np.average((scores - center) ** 2, weights=weight)))
-    share = np.average(target, weights=weight)
-    if unit <= 1e-12 * max(abs(float(center)), 1.0):
-        return 0.0, float(logit(share)), float("inf"), float("inf")
-    columns = np.column_stack([(scores - center) / unit, np.ones(len(scores))])
-    found = np.array([0.0, logit(share)])
-    value = _loss(columns @ found, target, weight)
-    for _ in range(100):
-        p = expit(columns @ found)
-        hessian = columns.T @ ((weight * p * (1.0 - p))[:, None] * columns)
-        step = np.linalg.solve(hessian, columns.T @ (weight * (target - p)))
-        for _ in range(40):
-            trial = _loss(columns @ (found + step), target, weight)
-            if trial <= value + 1e-12 * abs(value):
-                break
-            step = 0.5 * step
-        found, value = found + step, trial
-        if np.abs(step).max() < 1e-10 * max(1.0, np.abs(found).max()):
+def fit_lines(
+    scores: Floats,
+    target: Floats,
+    weight: Floats,
+    *,
+    rising: bool = True,
+    tolerance: float = 1e-8,
+    around: tuple[Floats, Floats] | None = None,
+) -> tuple[Floats, Floats]:
+    """(a, b) of the likeliest σ(a·s + b) for each column of scores: Fisher scoring on all at once.
+
+    With `rising`, a ≥ 0. The steps end where the next would gain less than `tolerance` for all.
+    Weights are one for each row, or (n, m); steps are taken in scores less their mean over their
+    spread, which `around` names where rows stand for many.
+    """
+    center, spread = around or (scores.mean(axis=0), scores.std(axis=0))
+    spread = np.where(spread > 0, spread, 1.0)
+    s, w, t = (scores - center) / spread, weight.reshape(len(weight), -1), target[:, None]
+    least = 0.0 if rising else -np.inf
+    a = np.zeros(s.shape[1])
+    b = a + logit(np.sum(w * t, axis=0) / np.sum(w, axis=0))
+
+    def loss(a: Floats, b: Floats) -> Floats:
+        u = a * s + b
+        softplus = np.log1p(np.exp(-np.abs(u))) + np.maximum(u, 0.0)
+        return np.sum(w * (softplus - t * u), axis=0)
+
+    value = loss(a, b)
+    for _ in range(50):
+        p = expit(a * s + b)
+        pull, curvature = w * (p - t), w * p * (1.0 - p)
+        ga, gb = np.sum(pull * s, axis=0), np.sum(pull, axis=0)
+        bent = curvature * s
+        haa, hab, hbb = np.sum(bent * s, axis=0), np.sum(bent, axis=0), np.sum(curvature, axis=0)
+        held = (a <= least) & (ga >= 0.0)
+        determinant = np.maximum(haa * hbb - hab**2, np.finfo(float).tiny)
+        da = np.where(held, 0.0, (hab * gb - hbb * ga) / determinant)
+        db = -(gb + hab * da) / np.maximum(hbb, np.finfo(float).tiny)
+        if np.all(-(ga * da + gb * db) < tolerance):
             break
-    back = np.array([[1.0 / unit, 0.0], [-center / unit, 1.0]])
-    (slope, intercept), errors = (
-        back @ found,
-        np.sqrt(np.diag(back @ np.linalg.inv(hessian) @ back.T)),
-    )
-    return float(slope), float(intercept), float(errors[0]), float(errors[1])
+        size = np.ones_like(a)
+        for _ in range(20):
+            trial_a, trial_b = np.maximum(a + size * da, least), b + size * db
+            newer = loss(trial_a, trial_b)
+            worse = ~(newer <= value + 1e-12 * np.abs(value))
+            if not worse.any():
+                break
+            size = np.where(worse, 0.5 * size, size)
+        a, b = np.where(worse, a, trial_a), np.where(worse, b, trial_b)
+        value = np.where(worse, value, newer)
+    return a / spread, b - a * center / spread
 
 
 def _at_slope_one(scores: Floats, target: Floats, weight: Floats) -> float:

@@ -76,6 +76,14 @@ def as_weights(sample_weight: ArrayLike | None, n_samples: int) -> Floats:
     return weight
 
 
+def as_group_numbers(groups: ArrayLike, n_samples: int) -> np.ndarray:
+    """Groups as 0, 1, …"""
+    together = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    if len(together) != n_samples:
+        raise ValueError(f"groups has {len(together)} entries for {n_samples} rows; give one each.")
+    return together
+
+
 def require_length(vector: Floats, name: str, n_samples: int) -> None:
     """Raise a ValueError unless `vector` has one entry or row per sample."""
     if len(vector) != n_samples:
@@ -171,6 +179,16 @@ def as_class_codes(
 def indicators(codes: Codes, n_classes: int) -> Floats:
     """Return the (n, K) matrix of ones where the column is the label."""
     return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
+
+
+def smoothed_targets(codes: Codes, weight: Floats, n_classes: int) -> Floats:
+    """(N_y + 1)/(N_y + K) for the label y and 1/(N_y + K) for the rest, N_y the weight of y.
+
+    These are Platt's targets for K = 2: posterior means under a uniform prior. They keep every
+    probability positive, so that the fit has finite parameters.
+    """
+    total = np.bincount(codes, weights=weight, minlength=n_classes)[codes][:, None]
+    return (total * indicators(codes, n_classes) + 1.0) / (total + n_classes)
 
 
 def samples(

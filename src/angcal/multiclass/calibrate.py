@@ -8,6 +8,8 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import Angle, quantile
+from angcal.calibrate import NO_BETTER, warn_without_signal
+from angcal.covariance import RANK_TOLERANCE
 from angcal.curve import tail_floor
 from angcal.links.multiclass import Softmax, contrasts, index_map
 from angcal.multiclass.choice import (
@@ -20,7 +22,7 @@ from angcal.multiclass.choice import (
 )
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
-from angcal.multiclass.integration import NEGLIGIBLE_VARIANCE, noise_of
+from angcal.multiclass.integration import noise_of
 from angcal.multiclass.known import CrossAngles, Whitened, estimate_known, whiten
 from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical_spread
 from angcal.multiclass.predictor import MulticlassPredictor
@@ -134,17 +136,8 @@ def calibrate_classes(
 ) -> ClassCalibration:
     """Estimate the map and the angles, and fall back to the prevalence where there is no signal.
 
-    Parameters
-    ----------
-    scores : ClassScores
-    codes : (n,) array of int
-    weights : (n,) array
-        Case weights.
-    link : Softmax or None
-        With its covariance it is known; otherwise it is estimated.
-    confidence : float
-    observable : list of Angle, str or None
-        The angle of each class where a covariance or a pool tells, or why it does not.
+    A link with its covariance is known; otherwise it is estimated. `observable` is the angle of
+    each class where a covariance or a pool tells, or why it does not.
     """
     weights = weights / np.mean(weights)
     if not np.any(scores.coef):
@@ -183,12 +176,12 @@ def _unknown(
         angle = _observable_angles(scores, weights, observable, confidence)
     else:
         angle = _label_angles(scores, weights, posterior, confidence, observable)
+    warn_without_signal(posterior, "the shares of the classes")
     if not posterior.rises:
-        reason = "leave-one-out scores rank the labels no better than chance"
-        angle = replace(angle, cosine=0.0 * angle.cosine, reason=reason)
+        angle = replace(angle, cosine=0.0 * angle.cosine, reason=NO_BETTER)
+    elif choice.doubt:
         warn(
-            f"No signal found: {reason}, so probabilities stay near the shares of the classes. "
-            "If the weights come from elsewhere, check the order of the classes.",
+            f"Hardly any signal found: {choice.doubt}. More labels, or fewer columns, would tell.",
             AngleWarning,
         )
     elif choice.method != "angular":
@@ -292,7 +285,7 @@ def _known(
     seen = index_map(A)
     whole = np.asarray(link.covariance)
     gamma = seen @ whole @ seen.T
-    if np.trace(gamma) <= NEGLIGIBLE_VARIANCE * max(float(np.trace(whole)), np.finfo(float).tiny):
+    if np.trace(gamma) <= RANK_TOLERANCE * max(float(np.trace(whole)), np.finfo(float).tiny):
         raise ValueError(
             "link has a covariance under which all indices move together or not at all, so that no "
             "row says anything about its class; leave covariance None to estimate it."
@@ -313,7 +306,7 @@ def _known(
     index_covariance = A @ gamma @ A.T
     variances = np.diag(index_covariance)
     # An index that does not vary has no angle; its cosine is 0.
-    varies = variances > NEGLIGIBLE_VARIANCE * variances.max()
+    varies = variances > RANK_TOLERANCE * variances.max()
     deviations = np.where(varies, np.sqrt(np.maximum(variances, 0.0)), np.inf)
     error = errors.reshape(C.shape) / deviations[:, None]
     cosine = np.clip(C / deviations[:, None], -1.0, 1.0)

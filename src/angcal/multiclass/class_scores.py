@@ -56,13 +56,7 @@ class ClassScores:
 
 
 def class_scores(fits: list[LinearFit], observed: list[Observables]) -> ClassScores:
-    """Scores of three or more classes, of a joint fit or of one-vs-rest heads.
-
-    Parameters
-    ----------
-    fits, observed : lists
-        One entry for a joint fit, one for each class for one-vs-rest heads.
-    """
+    """Scores of three or more classes: of one joint fit, or of one-vs-rest heads."""
     honest = [honest_scores(fit, found) for fit, found in zip(fits, observed, strict=True)]
     link: MulticlassLink | None
     if len(fits) == 1:
@@ -93,14 +87,7 @@ def read_class_scores(
 ) -> ClassScores:
     """Scores of a fitted classifier of three or more classes, from the rows it was fitted on.
 
-    Parameters
-    ----------
-    estimator : fitted LogisticRegression, OneVsRestClassifier, LinearSVC, RidgeClassifier, ...
-    X : (n, d) array or sparse matrix
-    codes : (n,) array of int
-        Places in ``estimator.classes_``.
-    weights : (n,) array
-    method : {"auto", "exact", "randomised"}
+    Codes are places in ``estimator.classes_``; the method is that of `angcal.leverages.factorize`.
     """
     fits = [replace(fit, hessian_method=method) for fit in read_fits(estimator, X, codes, weights)]
     for fit in fits:

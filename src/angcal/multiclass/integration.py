@@ -25,10 +25,8 @@ from scipy.stats import qmc
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.links.multiclass import MulticlassLink, Softmax
-
-NEGLIGIBLE_VARIANCE = 1e-10
-"""Directions with less than this share of the largest variance say nothing that others do not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +97,9 @@ def equal_steps(spread: float, refinement: float = 1.0) -> Rule:
 
 
 def rule_for(spreads: Floats, refinement: float = 1.0) -> Rule:
-    """A rule for independent noise of these standard deviations, in units of the link's argument.
+    """A rule for independent noise of these deviations, the largest first, in the link's argument.
 
-    Parameters
-    ----------
-    spreads : (q,) array
-        Largest first.
-    refinement : float, default=1
-        More nodes by this factor, to see what the rule leaves.
+    A refinement above 1 takes more nodes by this factor, to see what the rule leaves.
     """
     q = len(spreads)
     if q == 0:
@@ -165,7 +158,7 @@ def smoothed_softmax(logits: Floats, shifts: Floats, weights: Floats) -> Floats:
     a = np.exp(logits - logits.max(axis=1, keepdims=True))
     b = np.exp(shifts - shifts.max(axis=1, keepdims=True))
     out = np.empty_like(a)
-    for rows in _blocks(len(a), len(b)):
+    for rows in slices(len(a), 2 * plan.BLOCK_ENTRIES, len(b)):
         # Above zero where a class is impossible at a node.
         total = np.maximum(a[rows] @ b.T, np.finfo(float).tiny)
         out[rows] = a[rows] * ((weights / total) @ b)
@@ -178,17 +171,11 @@ def smoothed(link: MulticlassLink, means: Floats, shifts: Floats, weights: Float
         return smoothed_softmax(means + np.asarray(link.offset), shifts, weights)
     n, K = means.shape
     total = np.zeros((n, link.n_outputs))
-    for part in _blocks(len(shifts), max(n, 1) * K):
+    for part in slices(len(shifts), 2 * plan.BLOCK_ENTRIES, n * K):
         values = link((means[:, None, :] + shifts[None, part, :]).reshape(-1, K))
         values = values.reshape(n, len(shifts[part]), -1)
         total += np.einsum("nrl,r->nl", values, weights[part])
     return total
-
-
-def _blocks(count: int, entries: int) -> list[slice]:
-    """Parts of so many, each with a bounded number of entries."""
-    step = max(1, 2 * plan.BLOCK_ENTRIES // entries)
-    return [slice(start, start + step) for start in range(0, count, step)]
 
 
 LEAST = 1e-150
@@ -225,15 +212,7 @@ class SmoothedLikelihood:
         return -float(self.weights @ np.log(np.maximum(own, LEAST)))
 
     def __call__(self, means: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
-        """(−log likelihood, its gradient in each row's mean, its gradient in the noise map).
-
-        Parameters
-        ----------
-        means : (n, q) array
-            m_i.
-        noise : (q, r) array
-            N.
-        """
+        """(−log likelihood, its gradient in each row's mean m_i, and in the noise map N)."""
         z, w = self.rule.nodes, self.rule.weights
         shifts = z @ (self.contrast @ noise).T
         b = np.exp(shifts - shifts.max(axis=1, keepdims=True))
@@ -242,7 +221,7 @@ class SmoothedLikelihood:
         value = 0.0
         slopes = np.empty_like(a)
         towards = np.zeros((len(self.offset), len(z)))
-        for rows in _blocks(len(a), len(z)):
+        for rows in slices(len(a), 2 * plan.BLOCK_ENTRIES, len(z)):
             loss, slopes[rows], part = self._block(a[rows], b, w, rows)
             value += loss
             towards += part

@@ -20,8 +20,9 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from angcal._typing import Floats
+from angcal.arrays import symmetric_root
+from angcal.covariance import RANK_TOLERANCE
 from angcal.multiclass.integration import (
-    NEGLIGIBLE_VARIANCE,
     Rule,
     SmoothedLikelihood,
     noise_of,
@@ -76,7 +77,7 @@ def whiten(scores: Floats, weights: Floats, fitted: Floats | None = None) -> Whi
     centered = scores - center
     R = (centered * weights[:, None]).T @ centered / weights.sum()
     variances, axes = np.linalg.eigh(R)
-    kept = variances > NEGLIGIBLE_VARIANCE * max(float(variances[-1]), np.finfo(float).tiny)
+    kept = variances > RANK_TOLERANCE * max(float(variances[-1]), np.finfo(float).tiny)
     deviations, axes = np.sqrt(variances[kept]), axes[:, kept]
     factor, inverse = axes * deviations, (axes / deviations).T
     if fitted is not None:
@@ -115,13 +116,7 @@ def stein_covariance(
     offset: Floats,
     index_covariance: Floats,
 ) -> Floats:
-    """Cov(h, s̃) = J⁺·Cov(Y, s̃), (q, m).
-
-    Parameters
-    ----------
-    index_covariance : (q, q) array
-        Cov(h).
-    """
+    """Cov(h, s̃) = J⁺·Cov(Y, s̃), (q, m), from the index covariance Cov(h)."""
     noise = noise_of(index_covariance)
     rule = rule_for(noise.spreads)
     logits = noise.shifts(rule) @ contrast.T + offset
@@ -231,12 +226,6 @@ def _differences(f: Callable[[Floats], Floats], x: Floats) -> Floats:
     return np.column_stack([(f(x + move) - f(x - move)) / (2.0 * h) for move in moves])
 
 
-def root_of(covariance: Floats) -> Floats:
-    """Symmetric Γ with ΓΓᵀ = covariance."""
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-
-
 def estimate_known(
     codes: np.ndarray,
     weights: Floats,
@@ -248,17 +237,14 @@ def estimate_known(
 ) -> CrossAngles:
     """C by likelihood from Stein's start, where Cov(h) and the offset are known.
 
-    Parameters
-    ----------
-    inflation : float
-        By how much leave-one-out scores that lean on each other raise the variance; 1 for scores of
-        fresh rows. Over simulated designs (n from d to 3d, K = 3 and 5, three strengths of the
-        signal) the mean squared z-score without this factor was 1.0 to 2.4.
+    Leave-one-out scores depend on each other, which raises the variance by `inflation`; it is 1 for
+    scores of fresh rows. Over simulated designs (n from d to 3d, K = 3 and 5, three strengths of
+    the signal) the mean squared z-score without this factor was 1.0 to 2.4.
     """
     likelihood = SmoothedLikelihood(
         codes, weights, contrast, offset, fitting_rule(index_covariance)
     )
-    problem = KnownIndices(likelihood, whitened.values, root_of(index_covariance))
+    problem = KnownIndices(likelihood, whitened.values, symmetric_root(index_covariance))
     first = stein_covariance(codes, weights, whitened, contrast, offset, index_covariance)
     start = problem.start(first)
     found = minimize(

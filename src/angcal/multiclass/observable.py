@@ -31,12 +31,7 @@ def asked_angles(
     pool: Any,
     confidence: float,
 ) -> list[Angle] | str | None:
-    """`observable_angles` where they are asked for; warns where ``angle`` insists on them in vain.
-
-    Parameters
-    ----------
-    angle : {"auto", "observable", "loo"}
-    """
+    """`observable_angles` where asked for; warns where ``angle`` insists on them in vain."""
     nothing_given = covariance is None and pool is None
     if angle == "loo" or (nothing_given and angle == "auto"):
         return None
@@ -59,17 +54,9 @@ def observable_angles(
     pool: Any,
     confidence: float,
 ) -> list[Angle] | str:
-    """The angle of each class, or why there is none.
+    """The angle of each class of a joint fit or of one-vs-rest heads, or why there is none.
 
-    Parameters
-    ----------
-    fits, observed : lists
-        One entry for a joint fit, one for each class for one-vs-rest heads.
-    codes, weights : (n,) arrays
-        Places of the classes, and case weights.
-    covariance, pool
-        As in :class:`~angcal.AngularCalibratedClassifier`.
-    confidence : float
+    Covariance and pool are as in :class:`~angcal.AngularCalibratedClassifier`.
     """
     inverse = precision(covariance, pool, fits[0].X, centered=observed[0].has_intercept)
     if not isinstance(inverse, Precision):

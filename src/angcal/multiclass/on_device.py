@@ -29,18 +29,7 @@ from angcal.solvers.newton_cg import Solution
 def scores_on_device(
     rows: TensorRows, solution: Solution, codes: np.ndarray, weights: Floats, strength: float
 ) -> tuple[ClassScores, np.ndarray]:
-    """(scores, the rows that they belong to) of a multinomial fit on a device.
-
-    Parameters
-    ----------
-    rows : TensorRows
-    solution : Solution
-        Weights and scores of K classes, on the device.
-    codes, weights : (n,) arrays
-        On the host.
-    strength : float
-        λ.
-    """
+    """(scores, their rows) of a multinomial fit on a device; labels are on the host."""
     n, K = solution.scores.shape
     loss, ridge = Multinomial(K), Ridge(strength / float(weights.sum()))
     coef, intercept = on_host(solution.coef).T, on_host(solution.intercepts)

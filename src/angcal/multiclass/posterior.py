@@ -11,8 +11,8 @@ It is wider above: a strong penalty shrinks scores without bound, overfitting st
 a alone is temperature scaling. Where labels are few, δ and e stay near zero.
 
 Noise that an angle calls for, E_Z softmax(h + LZ), is left out: labels cannot tell it from a
-smaller a, and no probability is the better for it (docs/several.md). Predictions average over a, at
-steps of its posterior standard deviation, δ and e moving along with it.
+smaller a, and no probability is the better for it (docs/multiclass.md). Predictions average over a,
+at steps of its posterior standard deviation, δ and e moving along with it.
 """
 
 from __future__ import annotations
@@ -265,17 +265,9 @@ def class_posterior(
     are_logits: bool = True,
     groups: Groups | None = None,
 ) -> ClassPosterior:
-    """The posterior, from as many rows as it takes.
+    """The posterior, from as many rows as it takes: (n, K) scores that own labels have not touched.
 
-    Parameters
-    ----------
-    scores : (n, K) array
-        Of rows that their own labels have not touched.
-    codes, weights : (n,) arrays
-    are_logits : bool, default=True
-        Whether the scores are logits; otherwise a typical scale is expected.
-    groups : Groups, optional
-        Rows that belong together, whose labels count for less.
+    Scores that are no logits are expected on a typical scale. Labels of groups count for less.
     """
     weights = weights / np.mean(weights)
     log_slope = 0.0

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
+from angcal.covariance import RANK_TOLERANCE
 from angcal.links.multiclass import MulticlassLink, as_covariance
 from angcal.multiclass.integration import (
-    NEGLIGIBLE_VARIANCE,
     Noise,
     Rule,
     noise_of,
@@ -277,7 +277,7 @@ def _given_scores(C: Floats, R: Floats, gamma: Floats) -> tuple[Floats, Floats]:
     units = np.sqrt(np.diag(R))
     units = np.where(units > 0, units, 1.0)
     correlation = R / np.outer(units, units)
-    slopes = (C / units) @ np.linalg.pinv(correlation, rcond=NEGLIGIBLE_VARIANCE, hermitian=True)
+    slopes = (C / units) @ np.linalg.pinv(correlation, rcond=RANK_TOLERANCE, hermitian=True)
     slopes = slopes / units
     rest = gamma - slopes @ C.T
     values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))

@@ -12,6 +12,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
+from angcal.penalty_path.rarity import scaled_columns
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
 from angcal.rows import FarRows, RotatedRows, Rows, rotate
@@ -43,6 +44,8 @@ class Design:
         Strengths and weights that go in and out are those of X.
     scatter : Scatter or None
         Coordinates of steps, for rows that are read anew on every pass.
+    factors : (d,) array or None
+        By which columns of X were multiplied; see :mod:`angcal.penalty_path.rarity`.
     """
 
     rows: Rows
@@ -55,6 +58,7 @@ class Design:
     n_features: int
     unit: float = 1.0
     scatter: Scatter | None = None
+    factors: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,10 +121,11 @@ class Design:
 
     def restore(self, coef: Floats, intercept: Any) -> tuple[Floats, Any]:
         """(w, b) for rows of X from (v, b) for rows of Z, (k,) and a number, or (K, k) and (K,)."""
-        if not isinstance(self.rows, RotatedRows):
-            return coef / self.unit, intercept
-        w, center = self.rows.expand(coef.T).T, self.rows.center
-        return w / self.unit, intercept - (0.0 if center is None else w @ center)
+        w, center = coef, None
+        if isinstance(self.rows, RotatedRows):
+            w, center = self.rows.expand(coef.T).T, self.rows.center
+        level = intercept - (0.0 if center is None else w @ center)
+        return w / self.unit if self.factors is None else w * (self.factors / self.unit), level
 
     def grid(self, count: int) -> Floats:
         """C from where the fit has about one degree of freedom to where it has nearly all.
@@ -157,8 +162,13 @@ def make_design(
     fit_intercept: bool,
     n_classes: int = 2,
     shape: PenaltyShape | None = None,
+    factors: Floats | None = None,
 ) -> Design:
-    """The narrowest design that is worth its making; with a shape, of ridge fits that have it."""
+    """The narrowest design that is worth its making; with a shape, of ridge fits that have it.
+
+    The shape is for columns that have been multiplied by the factors.
+    """
+    X = scaled_columns(X, factors)
     scatter, rows, unit = None, X, 1.0
     if isinstance(X, FarRows):
         scatter = scatter_of(X, weights)
@@ -171,7 +181,7 @@ def make_design(
         narrow = rotate if shape is None else shape.rotate
         rows = narrow(X if unit == 1.0 else X / unit, weights, fit_intercept)
         moments, _ = rows.column_squares(weights)
-        central = moments
+        central = _typical_of(X, rows, moments, weights)
     if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
     # Columns of smaller moments vary by rounding only.
@@ -187,7 +197,21 @@ def make_design(
         n_features=X.shape[1],
         unit=unit,
         scatter=scatter,
+        factors=factors,
     )
+
+
+def _typical_of(X: Matrix, rows: Rows, moments: Floats, weights: Floats) -> Floats:
+    """Moments of which the median ends the grid, in units of Z: those of Z's columns.
+
+    Those of X where Z is a long eigenbasis: most eigenvalues of correlated columns are next to
+    nothing, and so would be the penalties at the end.
+    """
+    if not (isinstance(rows, RotatedRows) and rows.correlated):
+        return moments
+    center = 0.0 if rows.center is None else rows.center
+    unit = unit_of(X)
+    return weights @ np.square((X - center * unit) / unit)
 
 
 def unit_of(X: Matrix) -> float:

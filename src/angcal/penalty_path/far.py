@@ -20,6 +20,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.far import (
     PROBES,
@@ -31,7 +32,6 @@ from angcal.leverages.far import (
     precision,
     probes_solved,
 )
-from angcal.leverages.many import slices_of
 from angcal.leverages.steps import remaining_curvature
 from angcal.losses import BlockLoss
 from angcal.observables import Observables, count_shift
@@ -40,13 +40,13 @@ from angcal.penalty_path.classes import ClassCurves
 from angcal.penalty_path.cosines import (
     NODES,
     CosineEvidence,
-    Gathered,
     at_nodes,
     evidence_of,
 )
 from angcal.penalty_path.curve_fits import CurveFit, binned_curve_fit
 from angcal.penalty_path.design import Design
 from angcal.rows import FarRows, dense_parts
+from angcal.score_bins import BinnedScores
 from angcal.solvers.far_newton import scores_of_block
 from angcal.solvers.newton_cg import Solution
 
@@ -115,10 +115,12 @@ def joined(parts: list[Judged]) -> Judged:
     }
     each = [part.evidence for part in parts if part.evidence is not None]
 
-    def stacked(name: str) -> Gathered:
+    def stacked(name: str) -> BinnedScores:
         both = [getattr(evidence, name) for evidence in each]
-        return Gathered(
-            np.vstack([one.positive for one in both]), np.vstack([one.negative for one in both])
+        return BinnedScores(
+            NODES,
+            np.vstack([one.positive for one in both]),
+            np.vstack([one.negative for one in both]),
         )
 
     evidence = None
@@ -138,11 +140,10 @@ def judge_path(
     V = solution.coef
     if design.rows.intercept:
         V = np.vstack([V, solution.intercepts])
-    size = max(1, plan.MATRIX_ENTRIES // design.rows.width**2)
     return joined(
         [
             _Judge(design, V[:, part], design.scaled(strengths[part]), case_weights).judged()
-            for part in slices_of(len(strengths), size)
+            for part in slices(len(strengths), plan.PRODUCT_ENTRIES, design.rows.width**2)
         ]
     )
 
@@ -246,7 +247,9 @@ def _judged_of(sums: tuple[Floats, ...], weights: Floats, df: Floats, varies: np
         brier_score_error=np.zeros(m),
         n_labels=np.full(m, float(len(weights))),
         degrees_of_freedom=df,
-        evidence=CosineEvidence(Gathered(*gathered[:2]), Gathered(*gathered[2:]), couplings),
+        evidence=CosineEvidence(
+            BinnedScores(NODES, *gathered[:2]), BinnedScores(NODES, *gathered[2:]), couplings
+        ),
     )
 
 

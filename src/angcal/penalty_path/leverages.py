@@ -14,6 +14,7 @@ from angcal.leverages import Leverages, SingularHessianError, many_leverages
 from angcal.leverages.groups import Groups
 from angcal.observables import Observables, observables_from, observe_all
 from angcal.penalty_path.design import Design
+from angcal.problem import LinearFit
 from angcal.solvers.newton_cg import Solution
 
 
@@ -43,7 +44,7 @@ def observe_path(
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
     fits = [replace(fit, hessian_method=method) for fit in fits]
-    order = _order(design)
+    order = sampling_order(design, fits)
 
     def leverages(curvatures: list[Floats], places: list[int]) -> list[Leverages]:
         shape, per_fit = curvatures[0].shape, curvatures[0][0].size
@@ -91,10 +92,20 @@ def moved_to(found: Observables, design: Design, solution: Solution) -> Observab
     return replace(moved, n_features=design.n_features, group_moves=found.group_moves)
 
 
-def _order(design: Design) -> np.ndarray | None:
-    """Rows from the smallest to the largest, the same for every penalty."""
+def sampling_order(design: Design, fits: list[LinearFit]) -> np.ndarray | None:
+    """Rows whose leverages decide, from the smallest to the largest, the same for every penalty.
+
+    Those of the largest residuals: what γ_i moves is γ_iψ_i. Rows in clusters have small residuals
+    and, for their size, small leverages: samples of all rows put the leave-one-out loss of text
+    up to 40 % too high or low.
+    """
     if design.rows.far:
         return None  # a pass that only samples need, which find an order of their own
     typical = max(design.typical, 1e-30)
-    weights = np.zeros(design.shape[0])
-    return np.argsort(design.rows.row_sizes(design.moments + typical, design.moments, weights))
+    n = design.shape[0]
+    order = np.argsort(design.rows.row_sizes(design.moments + typical, design.moments, np.zeros(n)))
+    pull = np.zeros(n)
+    for fit in fits:
+        own = np.abs(fit.residuals).reshape(n, -1).sum(axis=1)
+        pull += own / max(float(own.sum()), np.finfo(float).tiny)
+    return order[pull[order] >= np.quantile(pull, 1.0 - plan.DECISIVE_SHARE)]

@@ -148,21 +148,14 @@ def why_without(pool: Pool | None, X: Any) -> str:
     return ""
 
 
-def spectrum_of(pool: Pool, X: Matrix, centered: bool) -> Spectrum:
-    """The spectrum of pool and training rows together.
+def spectrum_of(pool: Pool, X: Matrix, centered: bool, factors: Floats | None = None) -> Spectrum:
+    """The spectrum of pool and training rows together, columns multiplied by `factors` first.
 
-    Parameters
-    ----------
-    pool : Pool
-        Unlabeled rows, for several passes.
-    X : (n, d) array or sparse matrix
-        Training rows.
-    centered : bool
-        Whether about the mean, as where an intercept is free.
+    It is about the mean where an intercept is free, `centered`.
     """
     own = _moments(X)
     both, d = own.merge(pool.columns), X.shape[1]
-    held = _held(own, pool.columns, centered)
+    held = _held(own, pool.columns, centered) * (1.0 if factors is None else factors)
     shift = held * both.mean if centered else np.zeros(d)
 
     def blocks() -> Iterator[Matrix]:

@@ -28,10 +28,10 @@ MOST_POOL_ROWS = 700
 MULTIPLES = np.array([1.0, 2.5, 8.0, 64.0])
 """Of the pilot, at which the equations are solved; the last is as far as a curve is drawn."""
 KAPPAS = np.geomspace(0.5, 40.0, 5)
-FINE_KAPPAS = np.geomspace(0.5, 40.0, 41)
-POWERS, POWER_SHARES = np.array([0.8, 1.6, 3.0]), np.array([0.4, 0.4, 0.2])
+"""κ at which the equations are solved; splines give those in between."""
+POWERS = {0.8: 0.4, 1.6: 0.4, 3.0: 0.2}
 TYPICAL_KAPPA, KAPPA_SD = 2.0, 1.0
-"""Prior of κ, log-normal, and of p: found on half of the real sets, docs/planner.md."""
+"""Prior of p, and of κ, log-normal: found on half of the real sets, docs/planner.md."""
 WIDENING = 1.4
 """What deviations are multiplied by, found there as well."""
 
@@ -80,8 +80,8 @@ def plan_from_pilot(
     spectrum = Spectrum.of_rows(rows if others is None else np.vstack([rows, others]))
     observed = observe_pilot(rows, labels)
     prevalence = (labels.sum() + 1.0) / (n0 + 2.0)
-    coarse = learning_of(KAPPAS, POWERS, spectrum, prevalence, n0 * MULTIPLES)
-    learning = coarse.refined(FINE_KAPPAS)
+    coarse = learning_of(KAPPAS, np.array([*POWERS]), spectrum, prevalence, n0 * MULTIPLES)
+    learning = coarse.refined(np.geomspace(KAPPAS[0], KAPPAS[-1], 41))
     weights = posterior(learning, observed)
     curve = _curve(learning, weights, observed)
     pilot = {"log_loss": observed.log_loss, "accuracy": observed.accuracy}
@@ -132,7 +132,7 @@ def posterior(learning: Learning, observed: Observed) -> Floats:
     """Weights of every κ (rows) and p (columns): prior times the pilot's own loss."""
     prior = -0.5 * (np.log(learning.kappa / TYPICAL_KAPPA) / KAPPA_SD) ** 2
     off = (learning.values["log_loss"][:, :, 0] - observed.log_loss) / observed.log_loss_se
-    logs = prior[:, None] + np.log(POWER_SHARES) - 0.5 * off**2
+    logs = prior[:, None] + np.log([*POWERS.values()]) - 0.5 * off**2
     weight = np.exp(logs - logs.max())
     return weight / weight.sum()
 

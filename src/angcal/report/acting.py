@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from angcal.report import pictures
-from angcal.report.findings import Findings
+from angcal.report.findings import Findings, FitFindings
+from angcal.report.learning import Learning
 from angcal.report.performance import SHOWN, ClassPerformance, Estimate, OperatingPoint
 from angcal.report.verdict import shortened, signed
 
@@ -17,13 +19,13 @@ CELLS = ("share", "threshold", "tp", "fp", "fn", "tn",
 """Names of the places of a point, as `report.html` refers to them."""
 
 
-def acting_content(found: Findings) -> dict[str, Any]:
+def acting_content(found: Findings, fit: FitFindings) -> dict[str, Any]:
     """What the template needs: points of every class, pictures, tables for those without script."""
-    told: Any = found.performance
-    order = sorted(range(len(told.classes)), key=lambda k: -told.classes[k].observed)
-    acted = [told.classes[k] for k in order[:MOST_ACTED]]
+    performance = fit.performance
+    order = sorted(range(len(performance.classes)), key=lambda k: -performance.classes[k].observed)
+    acted = [performance.classes[k] for k in order[:MOST_ACTED]]
     first = acted[0]
-    start = first.points.index(first.at(told.threshold))
+    start = first.points.index(first.at(performance.threshold))
     return {
         "acted": [shortened(one.name) for one in acted],
         "acted_points": json.dumps([[_cells(p) for p in one.points] for one in acted]),
@@ -32,26 +34,25 @@ def acting_content(found: Findings) -> dict[str, Any]:
         "acted_now": dict(zip(CELLS, _cells(first.points[start]), strict=True)),
         "cell_places": {name: place for place, name in enumerate(CELLS)},
         "decisions": [
-            pictures.decision(one, told.threshold, f"decision-{place}")
+            pictures.decision(one, performance.threshold, f"decision-{place}")
             for place, one in enumerate(acted)
         ],
         "threshold_rows": [_row(first, t) for t in SHOWN],
-        "learning_pictures": _learning_pictures(found),
-        "confusion_rows": _confusion_rows(found),
+        "learning_pictures": _learning_pictures(fit.learning),
+        "confusion_rows": _confusion_rows(found.classes, performance.confusion),
     }
 
 
-def _learning_pictures(found: Findings) -> list[tuple[str, Any]]:
-    told: Any = found.learning
-    if len(told.plans) == 1:
-        (plan,) = told.plans.values()
+def _learning_pictures(learning: Learning) -> list[tuple[str, Any]]:
+    if len(learning.plans) == 1:
+        (plan,) = learning.plans.values()
         return [
             ("", pictures.learning(plan, measure, f"learning-{measure}"))
             for measure in ("accuracy", "log_loss")
         ]
     return [
         (shortened(name), pictures.learning(plan, "accuracy", f"learning-{place}"))
-        for place, (name, plan) in enumerate(told.plans.items())
+        for place, (name, plan) in enumerate(learning.plans.items())
     ]
 
 
@@ -80,10 +81,9 @@ def _row(one: ClassPerformance, threshold: float) -> list[str]:
     return [cells[1], *cells[6:11]]
 
 
-def _confusion_rows(found: Findings) -> list[list[str]]:
+def _confusion_rows(classes: Sequence[str], matrix: Any) -> list[list[str]]:
     """Rows of each class by their likeliest class; of many classes the commonest confusions."""
-    told: Any = found.performance
-    matrix, names = told.confusion, [shortened(name) for name in found.classes]
+    names = [shortened(name) for name in classes]
     if len(names) <= MOST_CONFUSED:
         return [
             [name, *(str(count) for count in row)] for name, row in zip(names, matrix, strict=True)

@@ -100,14 +100,7 @@ def _span(counts: list[int]) -> str:
 
 
 def class_table(figures: LeaveOneOut, names: Sequence[str]) -> ClassTable:
-    """Figures of every class.
-
-    Parameters
-    ----------
-    figures : LeaveOneOut
-    names : sequence of str
-        Of the classes, in the order of the columns.
-    """
+    """Figures of every class; the names are in the order of the columns."""
     codes, K = figures.codes, len(names)
     counts = np.bincount(codes, minlength=K)
     each = np.maximum(counts, 1)

@@ -53,7 +53,7 @@ class ColumnTable:
     @property
     def sentences(self) -> list[str]:
         """What happened to all the rest."""
-        told = [
+        sentences = [
             f"{self.missing} of {self.cells} cells ({self.missing / max(self.cells, 1):.1%}) had "
             "no value."
             if self.missing
@@ -61,19 +61,12 @@ class ColumnTable:
         ]
         if self.plain:
             count = "1 column" if self.plain == 1 else f"{self.plain} columns"
-            told.append(f"{count} of numbers without gaps: brought to mean 0 and deviation 1.")
-        return told
+            sentences.append(f"{count} of numbers without gaps: brought to mean 0 and deviation 1.")
+        return sentences
 
 
 def column_table(features: Any, prepare: Any = None) -> ColumnTable:
-    """What the preparation of a table does.
-
-    Parameters
-    ----------
-    features : DataFrame
-    prepare : ColumnTransformer, optional
-        Fitted; without one medians and levels are not told.
-    """
+    """What the fitted preparation of a table does; without one, no medians and levels."""
     plan = plan_columns(features)
     steps = {name: step for name, step, _ in getattr(prepare, "transformers_", ())}
     notes, plain, missing = [], 0, 0
@@ -109,7 +102,7 @@ def _levels(steps: dict[str, Any], place: int, gaps: int) -> str:
         return "one column for each level"
     encoder = steps["categories"][1]
     levels, rare = len(encoder.categories_[place]), encoder.infrequent_categories_[place]
-    told = f"one column for each of {levels} levels"
+    treatment = f"one column for each of {levels} levels"
     if rare is not None and len(rare):
-        told += f", {len(rare)} rare ones together"
-    return told + (", missing is a level" if gaps else "")
+        treatment += f", {len(rare)} rare ones together"
+    return treatment + (", missing is a level" if gaps else "")

@@ -59,6 +59,8 @@ class Fold:
     raw_test : DataFrame
         Test rows as they came.
     seed : int
+    groups : (n,) array or None
+        Of the training rows.
     """
 
     model: Any
@@ -67,6 +69,7 @@ class Fold:
     codes: Any
     raw_test: Any
     seed: int
+    groups: Any = None
 
     @property
     def C(self) -> float:
@@ -88,9 +91,9 @@ class Fold:
         """The unfitted linear model, with angcal's penalty by default."""
         return LogisticRegression(C=self.C if C is None else C, max_iter=5000)
 
-    def predict(self, model: Any) -> Floats:
+    def predict(self, model: Any, **fit_params: Any) -> Floats:
         """Probabilities of the test rows by another model, fitted on the training rows."""
-        return np.asarray(model.fit(self.train, self.codes).predict_proba(self.test))
+        return np.asarray(model.fit(self.train, self.codes, **fit_params).predict_proba(self.test))
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,13 @@ def _platt_holdout(fold: Fold) -> Floats:
         holdout_size=0.3,
         random_state=fold.seed,
     )
-    return fold.predict(model)
+    return fold.predict(model, groups=fold.groups)
 
 
 def _sklearn(fold: Fold, method: str = "sigmoid") -> Floats:
-    folds = min(N_FOLDS, int(np.bincount(fold.codes).min()))
+    folds: Any = min(N_FOLDS, int(np.bincount(fold.codes).min()))
+    if fold.groups is not None:
+        folds = _splits(fold.codes, fold_count(fold.codes, fold.groups), 1, fold.seed, fold.groups)
     return fold.predict(CalibratedClassifierCV(fold.logistic(), method=method, cv=folds))
 
 
@@ -249,13 +254,7 @@ def fold_count(y: Any, groups: Any = None) -> int:
 
 
 def penalties_in_folds(model: Any) -> Any:
-    """Cs of a training set: a whole path for two classes, a few about the chosen C for more.
-
-    Parameters
-    ----------
-    model : AngularLogisticRegressionCV or None
-        Fitted to all rows.
-    """
+    """Cs of a training set: a whole path for two classes, a few about the chosen C for more."""
     if model is None or len(model.classes_) == 2:
         return PENALTIES
     first = model.path_.index - PENALTIES_IN_FOLDS // 2
@@ -277,19 +276,9 @@ def compare(
 ) -> Comparison | str:
     """Cross-validate every method; a sentence where that cannot be done.
 
-    Parameters
-    ----------
-    features : DataFrame
-    y, codes : (n,) arrays
-        Classes as the user has them, and as 0, 1, …
-    model : AngularLogisticRegressionCV or None
-        Fitted to all rows; None where angcal refuses them.
-    pool : DataFrame, optional
-    seed, repeats : int
-    progress : callable, optional
-        Called as ``progress(folds done, folds in all)``, first with 0.
-    groups : (n,) int array, optional
-        Rows that stay in one fold.
+    Labels are given as the user has them and as codes 0, 1, …; the model is that of all rows, None
+    where angcal refuses them. ``progress(folds done, folds in all)`` is first called with 0. Rows
+    of a group stay in one fold.
     """
     n_classes, folds = int(codes.max()) + 1, fold_count(codes, groups)
     tell = progress or (lambda done, total: None)
@@ -366,15 +355,13 @@ def _fold(
     groups: Any,
 ) -> Fold:
     rows, raw_test = _safe_indexing(features, train), _safe_indexing(features, test)
-    model = None
+    model, together = None, None if groups is None else groups[train]
     if Cs is not None:
-        together = None if groups is None else groups[train]
         labels = _safe_indexing(y, train)
         model = fit_table(rows, labels, pool=pool, Cs=Cs, groups=together).model
     prepare = preparation(rows).fit(rows) if model is None else model[:-1]
-    return Fold(
-        model, prepare.transform(rows), prepare.transform(raw_test), codes[train], raw_test, seed
-    )
+    matrices = prepare.transform(rows), prepare.transform(raw_test)
+    return Fold(model, *matrices, codes[train], raw_test, seed, together)
 
 
 def _measure(
@@ -415,15 +402,7 @@ def _measure(
 
 
 def chance_ece(predictions: Sequence[Floats], seed: int, n_draws: int = 20) -> float:
-    """Mean ECE where labels are drawn from the predictions themselves: what chance alone gives.
-
-    Parameters
-    ----------
-    predictions : sequence of (n,) arrays
-        Probabilities of a class.
-    seed, n_draws : int
-        Of the labels, and how often they are drawn for each array.
-    """
+    """Mean ECE where labels are drawn from the predictions themselves: what chance alone gives."""
     # A stream of its own: labels drawn with the numbers that made the predictions prove nothing.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     draws = [

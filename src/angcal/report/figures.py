@@ -128,13 +128,8 @@ class LeaveOneOut:
 def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
     """Leave-one-out probabilities of a fitted classifier: the one home of these figures.
 
-    Neither the score of a row nor the curve has seen its label (``loo_proba_``).
-
-    Parameters
-    ----------
-    model : fitted AngularLogisticRegressionCV
-    codes : (n,) int array
-        Classes of the training rows as 0, …, K − 1, in the order of ``classes_``.
+    Neither the score of a row nor the curve has seen its label (``loo_proba_``). The codes 0, …, K
+    − 1 of the training rows are in the order of ``classes_``.
     """
     plain, together = model.plain_loo_proba_, model.observables_.groups
     groups = None if together is None else together.codes
@@ -147,15 +142,7 @@ def leave_one_out_figures(model: Any, codes: Any) -> LeaveOneOut:
 
 
 def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:
-    """a ≥ 0 of the likeliest P(y = k) ∝ exp(a·score_k), and its standard error.
-
-    Parameters
-    ----------
-    scores : (n, K) array
-        Of rows that the model has not seen.
-    codes : (n,) array of int
-        Classes 0, …, K − 1.
-    """
+    """a ≥ 0 of the likeliest P(y = k) ∝ exp(a·score_k), (n, K) unseen scores, and its error."""
     if np.ptp(scores, axis=1).max() == 0:
         return 0.0, float("inf")
     with warnings.catch_warnings():

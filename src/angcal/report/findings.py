@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from angcal.report.classes import ClassTable, class_table
 from angcal.report.columns import ColumnTable, column_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
+from angcal.report.hypotheses import PValues, calibration_tests
 from angcal.report.learning import Learning, learning_curves
 from angcal.report.performance import Performance, performance, performance_numbers
 from angcal.report.rows import RowTable, row_table
@@ -35,7 +36,7 @@ class Origin:
     Attributes
     ----------
     file, date : str
-        Name of the table and day of the report; empty where not told.
+        Name of the table and day of the report; empty where unknown.
     positive : str or None
         The class that is asked about; the second of two by default.
     threshold : float
@@ -49,6 +50,41 @@ class Origin:
     positive: str | None = None
     threshold: float = 0.5
     row_names: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FitFindings:
+    """What the calibrated fit to all rows adds; every figure is leave-one-out.
+
+    Attributes
+    ----------
+    model : fitted classifier
+        On the prepared rows.
+    figures : LeaveOneOut
+    verdict : Verdict
+    class_table : ClassTable
+        Figures of every class.
+    diagnostics : Diagnostics or None
+        For two classes, whose curve rests on the shape of the scores.
+    performance : Performance
+    rows : RowTable
+    weights : tuple of Weight
+        The largest.
+    learning : Learning
+    tests : tuple of PValues
+        Empty where rows come in groups.
+    """
+
+    model: Any
+    figures: LeaveOneOut
+    verdict: Verdict
+    class_table: ClassTable
+    diagnostics: Diagnostics | None
+    performance: Performance
+    rows: RowTable
+    weights: tuple[Weight, ...]
+    learning: Learning
+    tests: tuple[PValues, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +105,7 @@ class Findings:
         Warnings that the fit raised.
     refusal : str
         Why there is no calibrated fit; empty where there is one.
-    model : fitted classifier or None
-        On the prepared rows.
-    figures : LeaveOneOut or None
-        Of the model.
-    verdict : Verdict or None
-        On the model.
-    class_table : ClassTable or None
-        Figures of every class.
-    diagnostics : Diagnostics or None
-        For two classes, whose curve rests on the shape of the scores.
+    fit : FitFindings or None
     comparison : Comparison or None
     why_no_comparison : str
     seed : int
@@ -87,11 +114,6 @@ class Findings:
         Place of the class that is asked about, of two.
     columns : ColumnTable
         What was done to the columns.
-    performance : Performance or None
-    rows : RowTable or None
-    weights : tuple of Weight
-        The largest.
-    learning : Learning or None
     """
 
     title: str
@@ -104,21 +126,13 @@ class Findings:
     dropped: tuple[tuple[str, str], ...]
     complaints: tuple[str, ...]
     refusal: str
-    model: Any
-    figures: LeaveOneOut | None
-    verdict: Verdict | None
-    class_table: ClassTable | None
-    diagnostics: Diagnostics | None
+    fit: FitFindings | None
     comparison: Comparison | None
     why_no_comparison: str
     seed: int
     origin: Origin
     positive: int
     columns: ColumnTable
-    performance: Performance | None = None
-    rows: RowTable | None = None
-    weights: tuple[Weight, ...] = ()
-    learning: Learning | None = None
 
     @property
     def asked(self) -> str:
@@ -159,9 +173,7 @@ def examine(
     given["progress"] = lambda done, total: tell(done, total, "cross-validating")
     # Which columns are used is decided once: in a fold an identifier may look like a number.
     comparison = compare(features[plan.used], labels, codes, **given)
-    compared = None if isinstance(comparison, str) else comparison
     names = tuple(str(name) for name in classes)
-    prepare = None if fitted is None else fitted.model.steps[0][1]
     found = Findings(
         title="Calibration report" if title is None else title,
         target=str(target),
@@ -173,23 +185,19 @@ def examine(
         dropped=tuple((str(name), str(why)) for name, why in plan.dropped),
         complaints=(*notes, *complaints),
         refusal=refusal,
-        model=model,
-        figures=None,
-        verdict=None,
-        class_table=None,
-        diagnostics=diagnose(model.observables_) if model and n_classes == 2 else None,
-        comparison=compared,
+        fit=None,
+        comparison=None if isinstance(comparison, str) else comparison,
         why_no_comparison=comparison if isinstance(comparison, str) else "",
         seed=seed,
         origin=origin,
         positive=names.index(origin.positive) if origin.positive in names else 1,
-        columns=column_table(features, prepare),
+        columns=column_table(features, None if fitted is None else fitted.model.steps[0][1]),
     )
-    return found if fitted is None else _with_model(found, fitted, features, pool)
+    return found if fitted is None else replace(found, fit=_of_fit(found, fitted, features, pool))
 
 
-def _with_model(found: Findings, fitted: FittedTable, features: Any, pool: Any) -> Findings:
-    """The findings with all that a fitted model adds."""
+def _of_fit(found: Findings, fitted: FittedTable, features: Any, pool: Any) -> FitFindings:
+    """What a fitted model adds to the findings about its table."""
     model, prepare, names = fitted.classifier, fitted.model.steps[0][1], found.classes
     figures = leave_one_out_figures(model, found.codes)
     used = list(prepare.feature_names_in_)
@@ -198,15 +206,17 @@ def _with_model(found: Findings, fitted: FittedTable, features: Any, pool: Any) 
         for rows in (features, pool)
     ]
     folds = () if found.comparison is None else found.comparison.weights
-    return replace(
-        found,
+    return FitFindings(
+        model=model,
         figures=figures,
         verdict=verdict_of(fitted, figures, pool_rows=0 if pool is None else len(pool)),
         class_table=class_table(figures, names),
+        diagnostics=diagnose(model.observables_) if len(names) == 2 else None,
         performance=performance(figures, names, found.positive, found.origin.threshold),
         rows=row_table(model, figures, found.positive, found.origin.row_names),
         weights=tuple(largest_weights(weights_of(prepare, model), folds, names)),
         learning=learning_curves(prepared[0], figures, names, found.positive, prepared[1]),
+        tests=calibration_tests(figures, found.seed),
     )
 
 
@@ -267,8 +277,8 @@ def plain_words(caught: Sequence[warnings.WarningMessage]) -> list[str]:
 
 def verdict(found: Findings) -> list[str]:
     """The verdict in a few sentences, the headline first."""
-    if found.verdict is not None:
-        return sentences(found.verdict, found.comparison)
+    if found.fit is not None:
+        return sentences(found.fit.verdict, found.comparison)
     pairs = zip(found.classes, found.counts, strict=True)
     named = first_few([f"{shortened(name)} ({count})" for name, count in pairs], MOST_CLASSES_NAMED)
     return [
@@ -292,23 +302,26 @@ def summary(found: Findings) -> dict[str, Any]:
         "seed": found.seed,
         "verdict": verdict(found),
     }
-    if found.verdict is not None:
-        numbers |= found.verdict.as_json()
-    if found.performance is not None:
-        numbers |= performance_numbers(found.performance)
-    if found.class_table is not None and len(found.classes) > 2:
+    if found.fit is not None:
+        numbers |= _fit_numbers(found.fit)
+    if found.comparison is not None:
+        numbers |= _compared_numbers(found.comparison, len(found.classes))
+    return numbers
+
+
+def _fit_numbers(fit: FitFindings) -> dict[str, Any]:
+    """Verdict, performance, classes where there are more than two, and the shape of the scores."""
+    numbers = fit.verdict.as_json() | performance_numbers(fit.performance)
+    numbers["tests"] = [asdict(test) for test in fit.tests]
+    if not fit.figures.two:
         names = ("rows", "found", "log_loss", "ece")
         numbers["by_class"] = {
             one.name: {name: getattr(one, name) for name in names}
-            for one in found.class_table.classes
+            for one in fit.class_table.classes
         }
-    shape = found.diagnostics
-    if shape is not None:
-        numbers |= {
-            name: getattr(shape, name) for name in ("skewness", "excess_kurtosis", "unevenness")
-        }
-    if found.comparison is not None:
-        numbers |= _compared_numbers(found.comparison, len(found.classes))
+    if fit.diagnostics is not None:
+        shape = ("skewness", "excess_kurtosis", "unevenness")
+        numbers |= {name: getattr(fit.diagnostics, name) for name in shape}
     return numbers
 
 

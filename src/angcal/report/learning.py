@@ -37,11 +37,11 @@ class Learning:
     def sentences(self) -> list[str]:
         """What to expect of a hundred more labels, and of four times as many."""
         many = len(self.plans) > 1
-        told = []
+        sentences = []
         for name, plan in self.plans.items():
             start = f"“{name}” against the others: " if many else ""
-            told.append(start + plan.sentence(plan.pilot_n + MORE))
-        return told
+            sentences.append(start + plan.sentence(plan.pilot_n + MORE))
+        return sentences
 
 
 def learning_curves(
@@ -49,17 +49,7 @@ def learning_curves(
 ) -> Learning:
     """Plans for the class that is asked about, or for the most frequent classes of more.
 
-    Parameters
-    ----------
-    rows : (n, d) array or sparse matrix
-        Prepared rows.
-    figures : LeaveOneOut
-    names : sequence of str
-        Of the classes.
-    positive : int
-        Of two classes, the one that is asked about.
-    pool : (m, d) array or sparse matrix, optional
-        Prepared rows without labels.
+    Rows and pool are prepared as the model sees them.
     """
     if figures.groups is not None:
         return Learning({}, "Rows come in groups, and a forecast counts every row as a new one.")

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from angcal.report.findings import Findings
-from angcal.report.performance import Estimate, OperatingPoint
+from angcal.report.performance import Estimate, OperatingPoint, Performance
 from angcal.report.verdict import percent, shortened, signed
 
 
 def in_plain_words(found: Findings) -> list[str]:
-    """How well the classes are told apart, how far probabilities hold, what a threshold gives."""
-    if found.performance is None:
+    """How well the classes are separated, how far probabilities hold, what a threshold gives."""
+    if found.fit is None:
         return []
+    performance = found.fit.performance
     if len(found.classes) > 2:
-        return _of_many(found)
-    (one,) = found.performance.classes
+        return _of_many(performance)
+    (one,) = performance.classes
     name, other = shortened(one.name), shortened(found.classes[1 - found.positive])
     return [
         f"Telling apart: a row of “{name}” gets a higher probability than one of “{other}” in "
         f"{percent(one.auc.value)} of all pairs (AUC {between(one.auc)}).",
         f"Believing: on average it says {percent(one.predicted)}, and {percent(one.observed)} of "
         f"the rows are “{name}”. {_spread(one.lines['calibrated'])}",
-        at_threshold(one.at(found.performance.threshold), name),
+        at_threshold(one.at(performance.threshold), name),
     ]
 
 
-def _of_many(found: Findings) -> list[str]:
-    told = found.performance
-    assert told is not None
-    worst = min(told.classes, key=lambda one: one.auc.value)
+def _of_many(performance: Performance) -> list[str]:
+    right = performance.accuracy
+    worst = min(performance.classes, key=lambda one: one.auc.value)
     off = [
         shortened(one.name)
-        for one in told.classes
+        for one in performance.classes
         if not _holds(one.lines["calibrated"].slope_interval, 1.0)
     ]
     believed = (
@@ -38,12 +38,12 @@ def _of_many(found: Findings) -> list[str]:
         "cautious."
         if not off
         else f"Believing: probabilities are too extreme or too cautious for {len(off)} of "
-        f"{len(told.classes)} classes; the table under Calibration names them."
+        f"{len(performance.classes)} classes; the table under Calibration names them."
     )
     return [
-        f"Telling apart: the likeliest class is right in {percent(told.accuracy.value)} of the "
-        f"rows (95% interval {percent(told.accuracy.low)} to {percent(told.accuracy.high)}). Each "
-        f"class against all others has an AUC of {told.mean_auc:.2f} on average, "
+        f"Telling apart: the likeliest class is right in {percent(right.value)} of the "
+        f"rows (95% interval {percent(right.low)} to {percent(right.high)}). Each "
+        f"class against all others has an AUC of {performance.mean_auc:.2f} on average, "
         f"“{shortened(worst.name)}” the lowest with {between(worst.auc)}.",
         believed,
     ]
@@ -63,7 +63,7 @@ def at_threshold(point: OperatingPoint, name: str) -> str:
 def between(estimate: Estimate) -> str:
     """A figure with its interval, in two decimals."""
     if estimate.value != estimate.value:
-        return "cannot be told"
+        return "not determined"
     return f"{estimate.value:.2f}, 95% interval {estimate.low:.2f} to {estimate.high:.2f}"
 
 

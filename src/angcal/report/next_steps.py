@@ -9,9 +9,9 @@ from angcal.tables.errors import first_few
 
 def next_steps(found: Findings) -> list[str]:
     """Sentences, the most important first."""
-    if found.verdict is None:
+    if found.fit is None:
         return ["Mend what the reason above names, and run angcal report again."]
-    verdict = found.verdict
+    verdict = found.fit.verdict
     if not verdict.has_signal:
         return [
             f"Look for columns that say more about {found.target}, or for more rows: as they are, "
@@ -55,8 +55,8 @@ def _about_classes(found: Findings) -> list[str]:
             f"Collect more rows of {_named(rare)}: with fewer than 10 rows a class's "
             "probabilities are little more than a guess."
         )
-    table = found.class_table
-    if table is not None and len(found.classes) > 2:
+    if found.fit is not None and len(found.classes) > 2:
+        table = found.fit.class_table
         # Off by less than a tenth of the class's own rows, and nobody would notice.
         off = [
             one.name

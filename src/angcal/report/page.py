@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,15 +14,20 @@ import numpy as np
 from angcal import __version__
 from angcal.report import pictures
 from angcal.report.acting import acting_content, rate_with_ends
-from angcal.report.classes import MOST_PICTURES, MOST_ROWS
+from angcal.report.classes import MOST_PICTURES, MOST_ROWS, ClassTable
 from angcal.report.columns import MOST_ROWS as MOST_COLUMNS
 from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
-from angcal.report.findings import Findings, examine, verdict
+from angcal.report.findings import Findings, FitFindings, examine, verdict
+from angcal.report.hypotheses import PValues
+from angcal.report.learning import Learning
 from angcal.report.narrative import between, in_plain_words
 from angcal.report.next_steps import next_steps
+from angcal.report.performance import Performance
 from angcal.report.rows import MOST_ROWS as MOST_SHOWN
+from angcal.report.rows import RowTable
 from angcal.report.verdict import percent, shortened, signed, table_rows
+from angcal.report.weights import Weight
 from angcal.report.words import CHECKLIST, GLOSSARY, HERE
 from angcal.tables.errors import clean
 
@@ -78,15 +84,16 @@ def make_report(features: Any, y: Any, **options: Any) -> str:
 
 def page(found: Findings) -> str:
     """The whole page."""
-    told = verdict(found)
+    said = verdict(found)
     content: dict[str, Any] = {
         "found": found,
+        "fit": found.fit,
         "two": len(found.classes) == 2,
         "version": __version__,
         "versions": versions(),
-        "headline": told[0],
-        "plainly": [told[1], *(in_plain_words(found) or told[2:])],
-        "sentences": told,
+        "headline": said[0],
+        "plainly": [said[1], *(in_plain_words(found) or said[2:])],
+        "sentences": said,
         "steps": next_steps(found),
         "drawings": _drawings(found),
         "positive": shortened(found.asked),
@@ -104,32 +111,33 @@ def page(found: Findings) -> str:
         ],
         "glossary": GLOSSARY,
     }
-    if found.verdict is not None:
-        content |= _model_content(found)
+    if found.fit is not None:
+        content |= _fit_content(found, found.fit)
     return str(environment().get_template("report.html").render(content))
 
 
-def _model_content(found: Findings) -> dict[str, Any]:
+def _fit_content(found: Findings, fit: FitFindings) -> dict[str, Any]:
     """What a fitted model adds to the page."""
-    angle, path = found.model.angle_, found.model.path_
+    angle, path = fit.model.angle_, fit.model.path_
     return {
         "route": ROUTES.get(angle.method, angle.method),
         "reason": angle.reason[:1].upper() + angle.reason[1:].rstrip(".") + ".",
         "degrees_of_freedom": float(path.degrees_of_freedom[path.index]),
-        "facts": facts(found),
-        "figures": table_rows(found.verdict),  # type: ignore[arg-type]
-        "class_rows": class_rows(found),
-        "line_rows": _line_rows(found),
-        "row_rows": _row_rows(found),
-        "weight_rows": _weight_rows(found),
-        "learning_rows": _learning_rows(found),
-        "map_rows": _map_rows(found.model),
-        "top_share": share_of_the_highest(found.model.observables_.leverage_shares),
+        "facts": facts(fit),
+        "figures": table_rows(fit.verdict),
+        "class_rows": class_rows(fit.class_table),
+        "line_rows": _line_rows(fit.performance),
+        "test_rows": [(t.name, *_p_values(t)) for t in fit.tests],
+        "row_rows": _row_rows(fit.rows, found.classes),
+        "weight_rows": _weight_rows(fit.weights, len(found.classes)),
+        "learning_rows": _learning_rows(fit.learning),
+        "map_rows": _map_rows(fit.model),
+        "top_share": share_of_the_highest(fit.model.observables_.leverage_shares),
         "most_rows": MOST_SHOWN,
-        "auc_text": between(found.performance.classes[0].auc),  # type: ignore[union-attr]
-        "accuracy_text": rate_with_ends(found.performance.accuracy),  # type: ignore[union-attr]
+        "auc_text": between(fit.performance.classes[0].auc),
+        "accuracy_text": rate_with_ends(fit.performance.accuracy),
         "confusion_names": [shortened(name) for name in found.classes],
-        **acting_content(found),
+        **acting_content(found, fit),
     }
 
 
@@ -143,18 +151,17 @@ def versions() -> list[tuple[str, str]]:
     return own + [(name, version(name)) for name in names]
 
 
-def _line_rows(found: Findings) -> list[tuple[str, ...]]:
+def _line_rows(performance: Performance) -> list[tuple[str, ...]]:
     """Calibration in the large, slope and intercept, of both models or of each class."""
-    told: Any = found.performance
 
     def cells(line: Any) -> list[str]:
         names = ("in_the_large", "slope", "intercept")
         return [_with_ends(getattr(line, n), getattr(line, f"{n}_interval")) for n in names]
 
-    if len(told.classes) == 1:
-        pairs = ((name, told.classes[0].lines[kind]) for name, kind in KINDS)
+    if len(performance.classes) == 1:
+        pairs = ((name, performance.classes[0].lines[kind]) for name, kind in KINDS)
         return [(name, *cells(line)) for name, line in pairs]
-    shown = sorted(told.classes, key=lambda one: -one.observed)[:MOST_ROWS]
+    shown = sorted(performance.classes, key=lambda one: -one.observed)[:MOST_ROWS]
     return [
         (
             shortened(one.name),
@@ -167,48 +174,50 @@ def _line_rows(found: Findings) -> list[tuple[str, ...]]:
     ]
 
 
+def _p_values(test: PValues) -> tuple[str, ...]:
+    return tuple(f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in (test.plain, test.calibrated))
+
+
 def _with_ends(value: float, ends: tuple[float, float]) -> str:
     if not np.isfinite(ends).all():
-        return "cannot be told"
+        return "not determined"
     return f"{signed(value)} ({signed(ends[0])} to {signed(ends[1])})"
 
 
-def _row_rows(found: Findings) -> list[tuple[str, ...]]:
+def _row_rows(table: RowTable, names: Sequence[str]) -> list[tuple[str, ...]]:
     """Rows of the table of rows; one of dots where some are left out."""
-    table: Any = found.rows
     lines: list[tuple[str, ...]] = []
     for i in table.shown():
         if i is None:
-            lines.append(("…",) * 4 + (("…",) if len(found.classes) > 2 else ()))
+            lines.append(("…",) * 4 + (("…",) if len(names) > 2 else ()))
             continue
         reach = f"{table.low[i]:.1%} to {table.high[i]:.1%}"
-        classes = [shortened(found.classes[table.labels[i]])]
-        if len(found.classes) > 2:
-            classes.append(shortened(found.classes[table.predicted[i]]))
+        classes = [shortened(names[table.labels[i]])]
+        if len(names) > 2:
+            classes.append(shortened(names[table.predicted[i]]))
         lines.append((shortened(table.names[i]), *classes, f"{table.p[i]:.1%}", reach))
     return lines
 
 
-def _weight_rows(found: Findings) -> list[tuple[str, ...]]:
+def _weight_rows(weights: Sequence[Weight], n_classes: int) -> list[tuple[str, ...]]:
     return [
         (
             shortened(one.column),
             shortened(one.toward)
-            if one.relative > 0 or len(found.classes) == 2
+            if one.relative > 0 or n_classes == 2
             else f"not {shortened(one.toward)}",
             f"{abs(one.relative):.0f}",
             f"{one.same_sign} of {one.fits}" if one.fits else "–",
             f"{one.among_largest} of {one.fits}" if one.fits else "–",
         )
-        for one in found.weights
+        for one in weights
     ]
 
 
-def _learning_rows(found: Findings) -> list[tuple[str, ...]]:
+def _learning_rows(learning: Learning) -> list[tuple[str, ...]]:
     """Expected accuracy and log-loss at each number of labels, of every plan."""
-    told: Any = found.learning
     lines = []
-    for name, plan in told.plans.items():
+    for name, plan in learning.plans.items():
         for k, n in enumerate(plan.n):
             cells = []
             for measure, form in (("accuracy", ".1%"), ("log_loss", ".3f")):
@@ -218,9 +227,8 @@ def _learning_rows(found: Findings) -> list[tuple[str, ...]]:
     return lines
 
 
-def class_rows(found: Findings) -> list[tuple[str, ...]]:
+def class_rows(table: ClassTable) -> list[tuple[str, ...]]:
     """Rows of the table of classes: name, rows, share found, log-losses and calibration errors."""
-    table: Any = found.class_table
     return [
         (
             shortened(one.name),
@@ -263,40 +271,35 @@ def environment() -> Any:
     return made
 
 
-def facts(found: Findings) -> list[tuple[str, str, str]]:
+def facts(fit: FitFindings) -> list[tuple[str, str, str]]:
     """Tiles below the verdict: word of the glossary, name and figure."""
-    judged: Any = found.verdict
-    told: Any = found.performance
-    plain, calibrated, two = judged.plain, judged.calibrated, len(told.classes) == 1
+    plain, calibrated = fit.verdict.plain, fit.verdict.calibrated
+    performance, two = fit.performance, fit.figures.two
     tiles = [
-        ("auc", "AUC" if two else "Mean AUC", f"{told.mean_auc:.2f}"),
-        ("", "Accuracy", percent(told.accuracy.value)),
+        ("auc", "AUC" if two else "Mean AUC", f"{performance.mean_auc:.2f}"),
+        ("", "Accuracy", percent(performance.accuracy.value)),
         ("log-loss", "Log-loss", f"{calibrated.log_loss:.3f} (plain {plain.log_loss:.3f})"),
         ("ece", "Calibration error", f"{calibrated.ece:.3f} (plain {plain.ece:.3f})"),
     ]
     if two:
-        slope = signed(told.classes[0].lines["calibrated"].slope)
+        slope = signed(performance.classes[0].lines["calibrated"].slope)
         tiles.insert(2, ("slope", "Calibration slope", slope))
     return tiles
 
 
 def _drawings(found: Findings) -> dict[str, Any]:
     drawings: dict[str, Any] = {}
-    if found.verdict is not None:
-        drawings |= _model_drawings(found)
-    if found.diagnostics is not None:
-        drawings["quantiles"] = pictures.quantiles(found.diagnostics)
+    if found.fit is not None:
+        drawings |= _fit_drawings(found, found.fit)
     if found.comparison is not None:
         drawings["compared_loss"] = pictures.comparison(found.comparison, "log-loss")
         drawings["compared_ece"] = pictures.comparison(found.comparison, "ECE")
     return drawings
 
 
-def _model_drawings(found: Findings) -> dict[str, Any]:
+def _fit_drawings(found: Findings, fit: FitFindings) -> dict[str, Any]:
     """Pictures of the fit to all rows."""
-    model, judged = found.model, found.verdict
-    figures: Any = found.figures
-    table: Any = found.class_table
+    model, figures = fit.model, fit.figures
     drawings: dict[str, Any] = {"angle": None}
     seen, names = figures.seen_from(found.positive), list(found.classes)
     if figures.two and found.positive == 0:
@@ -304,11 +307,13 @@ def _model_drawings(found: Findings) -> dict[str, Any]:
     for kind in ("calibrated", "plain"):
         drawings[kind] = pictures.reliability(seen, kind, names)
     drawings["rows"] = pictures.rows(
-        found.rows, found.classes, found.positive if figures.two else None
+        fit.rows, found.classes, found.positive if figures.two else None
     )
-    if found.weights:
-        drawings["weights"] = pictures.weights(found.weights)
-    if judged is not None and judged.angles is not None:
+    if fit.weights:
+        drawings["weights"] = pictures.weights(fit.weights)
+    if fit.diagnostics is not None:
+        drawings["quantiles"] = pictures.quantiles(fit.diagnostics)
+    if fit.verdict.angles is not None:
         drawings["angle"] = pictures.class_angles(model)
     elif not model.angle_.is_fallback:
         drawings["angle"] = pictures.angle(model)
@@ -316,7 +321,7 @@ def _model_drawings(found: Findings) -> dict[str, Any]:
         drawings["link"] = pictures.smoothed_link(model)
     else:
         drawings["link"] = pictures.plain_and_calibrated(figures)
-        drawings["classes"] = pictures.classes(table.first(MOST_PICTURES))
+        drawings["classes"] = pictures.classes(fit.class_table.first(MOST_PICTURES))
     shown = [name for name in PATH if figures.two or np.isfinite(getattr(model.path_, name)).any()]
     drawings |= {name: pictures.penalty_path(model.path_, name, PATH[name]) for name in shown}
     return drawings

@@ -39,11 +39,7 @@ NOTHING = Estimate(float("nan"), float("nan"), float("nan"))
 def share(hits: Floats, groups: Any = None) -> Estimate:
     """Mean of zeros and ones with Wilson's interval, for as many rows as they count.
 
-    Parameters
-    ----------
-    hits : (n,) array of 0 and 1
-    groups : (n,) int array, optional
-        Rows of a group are not independent: n becomes p(1 − p)/(standard error)².
+    Rows of a group are not independent: n becomes p(1 − p)/(standard error)².
     """
     n = float(len(hits))
     if n == 0:
@@ -61,12 +57,6 @@ def auc(positive: Any, p: Floats, groups: Any = None) -> Estimate:
 
     Its variance is that of the placements V of the rows, φ_i = (V_i − AUC)/n_class: the sum over
     groups of (Σ φ_i)². The interval is symmetric in the log-odds of the AUC.
-
-    Parameters
-    ----------
-    positive : (n,) array of bool
-    p : (n,) array
-    groups : (n,) int array, optional
     """
     positive = np.asarray(positive, dtype=bool)
     m, n = int(positive.sum()), int((~positive).sum())
@@ -174,17 +164,7 @@ class Performance:
 def performance(
     figures: LeaveOneOut, names: Sequence[str], positive: int, threshold: float
 ) -> Performance:
-    """Everything about acting on a model's probabilities.
-
-    Parameters
-    ----------
-    figures : LeaveOneOut
-    names : sequence of str
-        Of the classes.
-    positive : int
-        Of two classes, the one that is acted on.
-    threshold : float
-    """
+    """Everything about acting on probabilities: on one of two classes, or on each of more."""
     K = len(names)
     acted = [positive] if K == 2 else range(K)
     likeliest = figures.calibrated.argmax(axis=1)
@@ -202,7 +182,8 @@ def _of_class(figures: LeaveOneOut, k: int, name: str, threshold: float) -> Clas
     labels = (figures.codes == k).astype(np.float64)
     p = {kind: getattr(figures, kind)[:, k] for kind in ("calibrated", "plain")}
     thresholds = np.unique(np.append(np.arange(1, 100) / 100.0, threshold))
-    curves = {kind: decision_curve(labels, each, thresholds=thresholds) for kind, each in p.items()}
+    options = {"thresholds": thresholds, "groups": figures.groups}
+    curves = {kind: decision_curve(labels, each, **options) for kind, each in p.items()}
     points = tuple(
         _point(labels, p["calibrated"], t, figures.groups, curves["calibrated"], i)
         for i, t in enumerate(thresholds)

@@ -51,15 +51,7 @@ def row_table(
 ) -> RowTable:
     """The training rows of a fitted classifier, each as the model without it sees it.
 
-    Parameters
-    ----------
-    model : fitted AngularLogisticRegressionCV
-    figures : LeaveOneOut
-        Of the model.
-    positive : int
-        Of two classes, the one that is asked about.
-    names : sequence of str, optional
-        Of the rows; their numbers, from 1, by default.
+    Rows without names are numbered from 1.
     """
     n, rows = len(figures.codes), np.arange(len(figures.codes))
     scores = model.observables_.calibration_scores

@@ -71,15 +71,9 @@ def drawn(draw: Callable[..., Words]) -> Callable[..., Any]:
 
 
 def inline_svg(figure: Any, name: str, title: str, description: str) -> Any:
-    """The figure as an ``<svg role="img">`` with title and description.
+    """The figure as an ``<svg role="img">`` with title and description for screen readers.
 
-    Parameters
-    ----------
-    figure : matplotlib Figure
-    name : str
-        Unique in the page; ids begin with it.
-    title, description : str
-        What a screen reader says.
+    Ids begin with the name, which is unique in the page.
     """
     buffer = io.BytesIO()
     figure.savefig(
@@ -129,15 +123,7 @@ def _local(name: str) -> str:
 
 
 def hint(figure: Any, artist: Any, texts: Sequence[str]) -> None:
-    """Show these texts where the mouse rests on the markers of an artist, one for each.
-
-    Parameters
-    ----------
-    figure : matplotlib Figure
-    artist : matplotlib Line2D
-        With a marker for each text, all of them in sight.
-    texts : sequence of str
-    """
+    """Show these texts where the mouse rests on the markers of an artist, one for each."""
     if not hasattr(figure, "angcal_hints"):
         figure.angcal_hints = {}
     gid = f"{HINTS}{len(figure.angcal_hints)}"

@@ -87,7 +87,7 @@ class Verdict:
     angles : dict of AngleFound or None
         Of each class, where they differ.
     beats_shares : bool
-        Whether three and more classes are told apart clearly better than by their shares.
+        Whether three and more classes are predicted clearly better than by their shares.
     map, map_reason : str
         For three and more classes: which map from scores to probabilities is used, and why.
     """
@@ -172,16 +172,7 @@ class Verdict:
 
 
 def judge(fitted: FittedTable, y: np.ndarray, *, pool_rows: int = 0) -> Verdict:
-    """The verdict on a fitted table.
-
-    Parameters
-    ----------
-    fitted : FittedTable
-    y : ndarray
-        The labels it was fitted on.
-    pool_rows : int, default=0
-        Rows without labels that it was fitted with.
-    """
+    """The verdict on a table fitted to the labels y, and to so many rows without labels."""
     figures = leave_one_out_figures(fitted.classifier, np.searchsorted(fitted.classes, y))
     return verdict_of(fitted, figures, pool_rows=pool_rows)
 

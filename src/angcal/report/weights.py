@@ -1,6 +1,6 @@
 """The largest weights, and how they hold out when the rows change.
 
-Weights are those of standardized columns, in percent of the largest. How stable they are is told
+Weights are those of standardized columns, in percent of the largest. How stable they are is shown
 by the fits of the cross-validation, which see four fifths of the rows each.
 """
 
@@ -82,16 +82,7 @@ def readable_names(prepare: Any) -> Any:
 def largest_weights(
     all_rows: Weights, folds: Sequence[Weights], classes: Sequence[str]
 ) -> list[Weight]:
-    """The largest weights, the largest first.
-
-    Parameters
-    ----------
-    all_rows : Weights
-        Of the fit on all rows.
-    folds : sequence of Weights
-        Of the cross-validation.
-    classes : sequence of str
-    """
+    """The largest weights of the fit on all rows, the largest first, with those of the folds."""
     values = all_rows.values
     largest = float(np.abs(values).max())
     if largest == 0.0:

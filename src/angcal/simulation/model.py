@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import check_array
 
 from angcal._typing import Floats, Matrix
+from angcal.arrays import slices
 from angcal.links import Link, as_link
 from angcal.simulation.covariances import (
     AutoregressiveCovariance,
@@ -86,8 +87,7 @@ class Truth:
             return drawn
         # (Z·Lᵀ)v = Z·(Lᵀv): the directions are colored once, rather than every row.
         loadings, d = self.covariance.loadings(directions), self.covariance.d
-        chunks = gen_batches(n, max(1, _ENTRIES_PER_CHUNK // d))
-        sizes = [chunk.stop - chunk.start for chunk in chunks]
+        sizes = [chunk.stop - chunk.start for chunk in slices(n, _ENTRIES_PER_CHUNK, d)]
         return np.concatenate(
             [white_rows(self.design, size, d, self.degrees, rng) @ loadings for size in sizes]
         )

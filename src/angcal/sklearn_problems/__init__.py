@@ -30,7 +30,6 @@ import angcal.sklearn_problems.problem  # noqa: F401  (importing it fills the re
 from angcal.sklearn_problems.problem import LinearHead, Problem, as_loss, problem_of
 from angcal.sklearn_problems.reader import (
     is_joint,
-    joint_point,
     point_of,
     raw_weights,
     read_fits,
@@ -43,7 +42,6 @@ __all__ = [
     "Problem",
     "as_loss",
     "is_joint",
-    "joint_point",
     "point_of",
     "problem_of",
     "raw_weights",

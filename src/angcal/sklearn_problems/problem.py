@@ -260,12 +260,17 @@ def one_row(values: Any, name: str) -> Floats:
         row = row[0]
     if row.ndim != 1 or len(row) == 0:
         raise ValueError(f"{name} has shape {row.shape}; (d,) or (1, d) is needed.")
-    if not np.isfinite(row).all():
+    return require_finite(row, name)
+
+
+def require_finite(weights: Floats, name: str) -> Floats:
+    """The weights themselves, unless one of them is no number."""
+    if not np.isfinite(weights).all():
         raise ValueError(
             f"{name} contains NaN or infinite entries: the fit of the model went wrong. Scale X to "
             "be about 1, or strengthen the model's penalty."
         )
-    return row
+    return weights
 
 
 def one_number(value: Any, name: str) -> float:

@@ -21,8 +21,8 @@ from angcal.sklearn_problems.problem import (
     BALANCES_WEIGHT,
     Problem,
     one_number,
-    one_row,
     problem_of,
+    require_finite,
     require_fitted,
 )
 
@@ -60,7 +60,7 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     problem = problem_of(estimator)
     n, d = X.shape
     joint = is_joint(estimator)
-    coef, intercept = joint_point(estimator, d) if joint else point_of(estimator, d)
+    coef, intercept = point_of(estimator, d, joint=joint)
     weights = sample_weight * class_factors(problem, estimator, labels, sample_weight)
     N = float(weights.sum())
     penalty, strength = problem.penalty, problem.intercept_strength
@@ -81,16 +81,10 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
 
 
 def read_fits(estimator: Any, X: Matrix, codes: Floats, sample_weight: Floats) -> list[LinearFit]:
-    """The fits behind a classifier of any number of classes.
+    """The fits behind a classifier of any number of classes, as by :func:`read_fitted`.
 
     One for two classes and for a joint fit of more; one for each class for one-vs-rest heads, whose
     labels are 1.0 for that class.
-
-    Parameters
-    ----------
-    estimator : fitted linear classifier, OneVsRestClassifier or LinearHead
-    X, codes, sample_weight
-        As in :func:`read_fitted`.
     """
     K = len(getattr(estimator, "classes_", (0, 1)))
     if K == 2 and isinstance(estimator, OneVsRestClassifier):
@@ -144,12 +138,15 @@ def _require_weights(estimator: Any) -> None:
 
 
 def raw_weights(estimator: Any) -> tuple[Floats, Floats]:
-    """(K, d) weights and (K,) intercepts of a fitted classifier, as it has them."""
+    """(K, d) weights and (K,) intercepts of a fitted classifier, as it has them, in doubles."""
     _require_weights(estimator)
     coef = estimator.coef_
-    coef = np.asarray(coef.toarray() if sparse.issparse(coef) else coef, dtype=np.float64)
+    # sparsify() leaves a sparse coef_ behind.
+    coef = np.atleast_2d(coef.toarray() if sparse.issparse(coef) else coef).astype(np.float64)
     intercept = np.ravel(np.asarray(estimator.intercept_, dtype=np.float64))
-    return coef, np.broadcast_to(intercept, len(coef)).copy()
+    if len(coef) > 1:
+        intercept = np.broadcast_to(intercept, len(coef)).copy()
+    return require_finite(coef, "coef_"), intercept
 
 
 def is_joint(estimator: Any) -> bool:
@@ -166,17 +163,6 @@ def require_joint(estimator: Any) -> None:
             f"This {name} fits its classes one against the rest; write "
             f"OneVsRestClassifier({name}(...)) for that, or choose the solver 'lbfgs'."
         )
-
-
-def joint_point(estimator: Any, n_features: int) -> tuple[Floats, Floats]:
-    """(Ŵ, b̂) of K scores, (K, d) and (K,)."""
-    coef, intercept = raw_weights(estimator)
-    if coef.shape[1] != n_features:
-        raise ValueError(
-            f"The {type(estimator).__name__} has {coef.shape[1]} coefficients but X has "
-            f"{n_features} columns; pass the features that the linear model itself was fitted on."
-        )
-    return coef, intercept
 
 
 def unwrap(estimator: Any) -> tuple[Any | None, Any]:
@@ -231,21 +217,18 @@ def class_factors(
     return np.asarray(factors, dtype=np.float64)[index]
 
 
-def point_of(estimator: Any, n_features: int) -> tuple[Floats, float]:
-    """(ŵ, b̂) of a fitted linear binary classifier of ``n_features`` columns, in doubles."""
-    _require_weights(estimator)
-    coef = estimator.coef_
-    # sparsify() leaves a sparse coef_ behind.
-    coef = np.atleast_2d(coef.toarray() if sparse.issparse(coef) else coef)
-    if coef.shape[0] != 1:
+def point_of(estimator: Any, n_features: int, *, joint: bool = False) -> tuple[Floats, Any]:
+    """(ŵ, b̂) of a fitted binary classifier of so many columns; of a joint one (K, d) and (K,)."""
+    name = type(estimator).__name__
+    coef, intercept = raw_weights(estimator)
+    if not joint and len(coef) != 1:
         raise ValueError(
-            f"The {type(estimator).__name__} was fitted on {len(estimator.classes_)} classes; "
-            "as one binary head it cannot be read; read_fits reads its heads one by one."
+            f"The {name} was fitted on {len(estimator.classes_)} classes; as one binary head it "
+            "cannot be read; read_fits reads its heads one by one."
         )
-    row = one_row(coef, "coef_")
-    if len(row) != n_features:
+    if coef.shape[1] != n_features:
         raise ValueError(
-            f"The {type(estimator).__name__} has {len(row)} coefficients but X has {n_features} "
-            "columns; pass the features that the linear model itself was fitted on."
+            f"The {name} has {coef.shape[1]} coefficients but X has {n_features} columns; pass the "
+            "features that the linear model itself was fitted on."
         )
-    return row, one_number(estimator.intercept_, "intercept_")
+    return (coef, intercept) if joint else (coef[0], one_number(intercept, "intercept_"))

@@ -121,17 +121,9 @@ def distance(x: Floats, g: Floats) -> Floats:
 def solve(
     problems: Problems, start: Floats | None = None, *, rounds: int = 20, tolerance: float = 1e-8
 ) -> Solution:
-    """The fixed point of every problem, from a common start or one for each.
+    """The fixed point of every problem, from a common start or (B, 4) unknowns of similar problems.
 
-    Parameters
-    ----------
-    problems : Problems
-    start : (B, 4) array, optional
-        Unknowns of similar problems.
-    rounds : int
-        Steps of Newton's method at most.
-    tolerance : float
-        Largest gap of the unknowns.
+    At most `rounds` steps of Newton's method; the tolerance is the largest gap of the unknowns.
     """
     with np.errstate(all="ignore"):
         x = first_guess(problems) if start is None else start.copy()

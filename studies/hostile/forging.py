@@ -6,10 +6,13 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-HOSTILE = [
+HOSTILE: list[Any] = [
     *(None, True, -1, 0, 3, 10**12, 2**70, 1e300, -1e300, 0.5, "", "no", [], [1, [2]]),
     *({}, {"float": "nan"}, {"float": "-inf"}, {"array": "0"}, {"array": "none"}, {"array": []}),
     *({"dict": [[1, 2]]}, {"tuple": []}, {"set": [[1]]}, {"slice": [0, 10**12, 1]}),
@@ -24,12 +27,13 @@ HOSTILE = [
 ]
 
 
-def members(path):
+def members(path: Path) -> dict[str, bytes]:
+    """Name and content of every part."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def seal(parts):
+def seal(parts: dict[str, bytes]) -> dict[str, bytes]:
     """The parts with checksums that are right, as far as there is anything to put them in."""
     parts = dict(parts)
     others = {
@@ -45,7 +49,8 @@ def seal(parts):
     return {**parts, "seal.json": json.dumps({"sha256": found}).encode()}
 
 
-def zipped(parts, compression=zipfile.ZIP_DEFLATED):
+def zipped(parts: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """An archive of parts."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, part in parts.items():
@@ -53,7 +58,7 @@ def zipped(parts, compression=zipfile.ZIP_DEFLATED):
     return buffer.getvalue()
 
 
-def rewritten(path, member, change):
+def rewritten(path: Path, member: str, change: Callable[[Any], Any]) -> Path:
     """The file with one JSON member changed."""
     parts = members(path)
     parts[member] = json.dumps(change(json.loads(parts[member]))).encode()
@@ -61,13 +66,14 @@ def rewritten(path, member, change):
     return path
 
 
-def npy(array):
+def npy(array: Any) -> bytes:
+    """An array as numpy saves it, pickled where it must be."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=True)
     return buffer.getvalue()
 
 
-def places(tree, path=()):
+def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Paths of all nodes of a JSON tree."""
     yield path
     if isinstance(tree, dict | list):
@@ -75,7 +81,7 @@ def places(tree, path=()):
             yield from places(part, (*path, key))
 
 
-def forged(parts, rng):
+def forged(parts: dict[str, bytes], rng: np.random.Generator) -> bytes:
     """The members of a file with one to three random changes to its tree or its arrays."""
     name = "model.json" if "model.json" in parts else "schema.json"
     original, arrays = parts, sorted(part for part in parts if part.endswith(".npy"))
@@ -83,8 +89,8 @@ def forged(parts, rng):
     tree = json.loads(parts[name])
     for _ in range(rng.integers(1, 4)):
         if arrays and rng.random() < 0.4:
-            place = arrays[rng.integers(len(arrays))]
-            parts[place] = _other_array(original[place], rng)
+            array = arrays[rng.integers(len(arrays))]
+            parts[array] = _other_array(original[array], rng)
             continue
         nodes = list(places(tree))
         place = nodes[rng.integers(len(nodes))]
@@ -102,16 +108,16 @@ def forged(parts, rng):
     return zipped(seal(parts), zipfile.ZIP_STORED)
 
 
-def _at(tree, place):
+def _at(tree: Any, place: tuple[Any, ...]) -> Any:
     for key in place:
         tree = tree[key]
     return tree
 
 
-def _other_array(part, rng):
+def _other_array(part: bytes, rng: np.random.Generator) -> bytes:
     array = np.load(io.BytesIO(part), allow_pickle=False)
     header = part.index(b"\n") + 1
-    changes = [
+    changes: list[Callable[[], bytes]] = [
         lambda: npy(np.full(array.shape, np.nan)),
         lambda: npy(np.full(array.shape, 2**30)),
         lambda: npy(np.full(array.shape, -1)),

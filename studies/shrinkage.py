@@ -1,0 +1,131 @@
+"""How strongly rare columns are shrunk, and what is averaged: ``python -m studies.shrinkage``.
+
+Variants of `angcal.AngularLogisticRegressionCV` on the cells of the benchmark of real labels with
+at most 500,000 entries, on splits that the benchmark does not have, and on the first half of the
+sets alone (`studies.planner.outcomes.half_of`): what was chosen, was chosen here. The CSV goes on
+where it was. The table is ``studies/results/shrinkage/shrinkage.md``, which docs/fill_study.py puts
+into docs/research.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from angcal import AngularLogisticRegressionCV
+from angcal.files import write_text
+from studies import RESULTS
+from studies.datasets import available
+from studies.engine.runner import trial_generator
+from studies.engine.store import as_csv, read_csv
+from studies.engine.tables import markdown
+from studies.peers.real import FULL
+from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
+from studies.planner.outcomes import half_of, judged
+
+FOLDER = RESULTS / "shrinkage"
+FIRST_SPLIT, MOST_TEST = 100, 3000
+RIDGE = "ridge"
+VARIANTS: dict[str, dict[str, Any]] = {
+    RIDGE: {"rarity": 0.0},
+    "rarity ¼": {"rarity": 0.25},
+    "rarity ½ (as kept)": {},
+    "rarity 1": {"rarity": 1.0},
+    "ridge, averaged": {"rarity": 0.0, "average": "penalties"},
+    "rarity ½ and 1, averaged (as kept)": {"average": "penalties"},
+    "ridge, in five folds, 8 penalties": {"rarity": 0.0, "average": "folds", "Cs": 8},
+    "rarity ½, in five folds, 8 penalties": {"average": "folds", "Cs": 8},
+}
+Row = dict[str, str]
+
+
+def trial(name: str, ratio: float, split: int) -> list[Row]:
+    """A row for each variant on one split; none where the cell is too small or too large."""
+    task = load_task(name)
+    try:
+        n = training_rows(task, ratio, FULL)
+    except SizeError:
+        return []
+    if n * task.X.shape[1] > FULL.costly_entries:
+        return []
+    rng = trial_generator(FULL.seed, "real", name, ratio, split)
+    data = draw_split(task, n, MOST_TEST, rng)
+    rows = []
+    for variant, options in VARIANTS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = AngularLogisticRegressionCV(**options).fit(data.X_train, data.y_train)
+            p = model.predict_proba(data.X_test)[:, 1]
+        kept = getattr(model.average_, "shares", getattr(model.average_, "classifiers", [0]))
+        loss, _ = judged(p, data.y_test)
+        key = {"set": name, "ratio": f"{ratio:g}", "n": str(n), "split": str(split)}
+        numbers = {"log_loss": f"{loss:.5g}", "models": str(len(kept))}
+        rows.append({**key, "variant": variant, **numbers})
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    """Of every variant the log-loss over that of ridge, by cells."""
+    losses: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        cell = losses.setdefault((row["set"], row["ratio"]), {})
+        cell.setdefault(row["variant"], []).append(float(row["log_loss"]))
+    sets = list(dict.fromkeys(name for name, _ in losses))
+    lines = []
+    for variant in VARIANTS:
+        ratio = {
+            cell: float(np.mean(found[variant]) / np.mean(found[RIDGE]))
+            for cell, found in losses.items()
+        }
+        of_sets = [np.mean([r for (name, _), r in ratio.items() if name == own]) for own in sets]
+        worst = max(ratio, key=lambda cell: ratio[cell])
+        models = np.median([int(row["models"]) for row in rows if row["variant"] == variant])
+        below, above = (sum(sign * (r - 1.0) > 1e-3 for r in ratio.values()) for sign in (-1, 1))
+        lines.append(
+            (
+                variant,
+                f"{np.mean(of_sets):.4f}",
+                f"{np.std(of_sets, ddof=1) / np.sqrt(len(sets)):.4f}",
+                f"{below} / {above}",
+                f"{ratio[worst]:.3f} ({worst[0]}, n/d = {worst[1]})",
+                f"{models:g}",
+            )
+        )
+    splits = len({row["split"] for row in rows})
+    told = f"{len(losses)} cells of {len(sets)} sets of the first half, {splits} splits each:"
+    header = (
+        "variant",
+        "mean over sets of the ratio to ridge",
+        "standard error",
+        "cells below / above by 0.1 %",
+        "largest",
+        "models, median",
+    )
+    return f"{told}\n\n{markdown(header, lines)}\n"
+
+
+def main() -> None:
+    """Run what is missing and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fresh", action="store_true", help="replace earlier results")
+    parser.add_argument("--splits", type=int, default=2)
+    options = parser.parse_args()
+    path = FOLDER / "shrinkage.csv"
+    rows = [] if options.fresh else read_csv(path)
+    done = {(row["set"], row["ratio"], row["split"]) for row in rows}
+    here = [name for name in FULL.datasets if name in available() and half_of(name) == "first"]
+    for split in range(FIRST_SPLIT, FIRST_SPLIT + options.splits):
+        for name, ratio in product(here, FULL.ratios):
+            if (name, f"{ratio:g}", str(split)) not in done:
+                rows += trial(name, ratio, split)
+                write_text(path, as_csv(rows))
+    write_text(FOLDER / "shrinkage.md", table(rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
