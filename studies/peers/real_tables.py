@@ -10,7 +10,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, Columns, markdown, table_of, with_error, yes_or_no
-from studies.peers.benchmark import SIDES
+from studies.peers.benchmark import SELDOM, SIDES
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -71,8 +71,8 @@ def coverage(frames: Frames, settings: Any, total: int, cell: Sequence[str] = CE
         f"{run['dataset'].nunique()} datasets, {_split_counts(run, cell)} of {settings.splits} "
         "splits each by both sides."
     ]
-    # angcal's own trials need none of the packages.
-    missing = splits[splits["side"] != "angcal"]["missing"]
+    # Trials of the other sides need none of the packages, or leave out a method of their own.
+    missing = splits[splits["side"].isin(("peers", SELDOM))]["missing"]
     absent = [package for text in missing.unique() for package in text.split("; ")]
     counts = {package: int(missing.str.contains(package).sum()) for package in absent}
     told = [f"{package} ({n} trials)" for package, n in counts.items() if package]

@@ -240,7 +240,7 @@ def test_failures_and_missing_packages_are_told(quick):
     frames["splits"] = frames["splits"].assign(missing="netcal; betacal")
     told = coverage(frames, QUICK, 32)
     assert "x failed 1 times, first with “Bad: luck”" in told
-    assert "netcal (24 trials), betacal (24 trials)" in told
+    assert "netcal (12 trials), betacal (12 trials)" in told
 
 
 def test_a_part_of_the_datasets_can_be_run_first(quick, tmp_path, capsys):

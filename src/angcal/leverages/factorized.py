@@ -71,6 +71,7 @@ def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
     """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
     n, d = Y.shape
     product = np.empty((n, n), dtype=Y.dtype)
+    # Never more than a sixteenth of the rows at a time.
     for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
         found = Y[part.start :] @ Y[part].T.toarray(order="C")
         product[part.start :, part] = found

@@ -136,21 +136,27 @@ def _sampled_or_exact(
     with_coupling: bool,
     exactly: str,
     at_once: int,
+    most: int | None = None,
 ) -> Leverages:
     """Sampled rows from the strongest penalty on, and factorizations from where these will not do.
 
-    Few problems at a time: strong penalties should not wait for weak ones.
+    Few problems at a time: strong penalties should not wait for weak ones. At most the first ones
+    are sampled, all by default.
     """
+    m, remark = len(strengths), ""
     found: list[Leverages] = []
-    for part in slices(len(strengths), at_once):
+    done, most = 0, m if most is None else most
+    for part in slices(most, at_once):
         try:
             found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
         except NotConvergedError as error:
             # Weaker penalties, which follow, would only need more steps.
-            rest = slice(part.start, None)
-            exact = _exact(rows, D[:, rest], strengths[rest], with_coupling, exactly)
-            found.append(replace(exact, remark=f"factorized, as {error}"))
+            remark = f"factorized, as {error}"
             break
+        done = part.stop
+    if done < m:
+        exact = _exact(rows, D[:, done:], strengths[done:], with_coupling, exactly)
+        found.append(replace(exact, remark=remark))
     return _joined(found)
 
 
@@ -207,10 +213,18 @@ def _at_knots(
     # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
     rare = isinstance(rows, SparseRows) and not plan.samples(*rows.shape)
     turned = isinstance(rows, RotatedRows) and rows.correlated
-    if rare or turned or _is_correlated(rows, D, strengths):
-        found = _exact(rows, D_few, few, with_coupling, "exact" if rare else "single")
+    exactly = "exact" if rare else "single"
+    given = (rows, D_few, few, order, tolerance, with_coupling, exactly, 3)
+    if rare or turned:
+        found = _exact(rows, D_few, few, with_coupling, exactly)
+    elif not _is_correlated(rows, D, strengths, len(strengths) // 2):
+        found = _sampled_or_exact(*given)
     else:
-        found = _sampled_or_exact(rows, D_few, few, order, tolerance, with_coupling, "single", 3)
+        # Under strong penalties columns hardly matter to each other.
+        strong = min(3, len(few))
+        found = _sampled_or_exact(
+            *given, 0 if _is_correlated(rows, D_few, few, strong - 1) else strong
+        )
     if len(places) == len(strengths):
         return found
     levels = np.where(rows.intercept, 1.0 / D.sum(axis=0), 0.0)
@@ -249,11 +263,10 @@ def knots(strengths: Floats) -> np.ndarray:
     return np.rint(np.linspace(0, m - 1, max(count, 4))).astype(np.intp)
 
 
-def _is_correlated(rows: Rows, D: Floats, strengths: Floats) -> bool:
-    """Whether sampled rows would not do under the middle one of the penalties."""
-    middle = len(strengths) // 2
-    Q = np.full(rows.shape[1], strengths[middle])
-    return SampledHessian(rows, np.ascontiguousarray(D[:, middle]), Q).is_correlated
+def _is_correlated(rows: Rows, D: Floats, strengths: Floats, place: int) -> bool:
+    """Whether sampled rows would not do under one of the penalties."""
+    Q = np.full(rows.shape[1], strengths[place])
+    return SampledHessian(rows, np.ascontiguousarray(D[:, place]), Q).is_correlated
 
 
 def _far_in_parts(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:
