@@ -45,7 +45,7 @@ SURE_SIGN = 2.0
 """Standard errors from zero, from which a cosine makes the curve and not labels alone.
 
 Of 1,557 fits of few rows, 38 had a negative cosine within its error of zero: their curves fell, and
-were 0.029 nats worse than plain or the prevalence on average (at most 0.14), by labels alone 0.001."""
+were 0.029 nats worse than plain or the prevalence (0.14 at most), by labels alone 0.001."""
 
 
 class AngleError(ValueError):
