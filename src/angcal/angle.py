@@ -41,6 +41,12 @@ LOO_BIAS = 0.03
 DISAGREEMENT = 3.0
 """Routes further apart than this many standard errors do not measure the same thing."""
 
+SURE_SIGN = 2.0
+"""Standard errors from zero, from which a cosine makes the curve and not labels alone.
+
+Of 1,557 fits of few rows, 38 had a negative cosine within its error of zero: their curves fell, and
+were 0.029 nats worse than plain or the prevalence (0.14 at most), by labels alone 0.001."""
+
 
 class AngleError(ValueError):
     """An angle cannot be estimated; the message is the reason."""
@@ -100,14 +106,19 @@ class Angle:
 
     @property
     def has_sign(self) -> bool:
-        """Whether the 95 % interval is on one side of zero."""
+        """Whether zero is further away than ``SURE_SIGN`` standard errors."""
         below, above = self.sides or (self.standard_error, self.standard_error)
-        return abs(self.cosine) > quantile(0.95) * (below if self.cosine > 0 else above)
+        return abs(self.cosine) > SURE_SIGN * (below if self.cosine > 0 else above)
 
     @property
     def standard_error(self) -> float:
         """√(sampling² + systematic²)."""
         return float(np.hypot(self.sampling_error, self.systematic_error))
+
+    @property
+    def typical_error(self) -> float:
+        """As the standard error, by the influence of single rows: for weights and averages."""
+        return float(np.hypot(self.row_error or self.sampling_error, self.systematic_error))
 
     @property
     def degrees(self) -> float:

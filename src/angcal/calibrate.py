@@ -317,7 +317,7 @@ class _Evidence:
             # Neither curves that rise nor those that fall can be left out by it; labels tell more.
             posterior = self._posterior(None)
             warn_without_signal(posterior)
-            reason = f"{observable.reason}; its sign is not known, so labels alone make the curve"
+            reason = f"{observable.reason}; zero is so near that labels alone make the curve"
             return replace(observable, reason=reason), posterior
         # The link-free angle settles what labels cannot. The posterior's own mean is further from
         # the truth: what labels say of the curve's shape rests on tails that no score has.

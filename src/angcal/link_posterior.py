@@ -91,14 +91,13 @@ class Belief:
             return [(cosine, 1.0 / len(self.cosines)) for cosine in self.cosines]
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
-        # Each side as its interval says: an angle that may be far smaller gives curves that may be
-        # far flatter. It is never taken to be known better than ``LEAST_ERROR``, unless exactly.
-        sides = known.sides or (known.standard_error, known.standard_error)
-        below, above = (max(side, LEAST_ERROR) for side in sides)
+        # By the influence of rows, which the study was made with; it is never taken to be known
+        # better than ``LEAST_ERROR``, unless exactly.
+        error = max(known.typical_error, LEAST_ERROR)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [
-            (float(np.clip(known.cosine + step * (below if step < 0 else above), low, high)), share)
+            (float(np.clip(known.cosine + step * error, low, high)), share)
             for step, share in HERMITE
         ]
 
