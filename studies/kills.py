@@ -5,9 +5,8 @@ usual time, and looks at what is left: a target that is neither absent nor whole
 of that session after five seconds ("orphan"). Commands run in forks of a process that has imported
 everything, so that the moments fall on work and not on imports. A study goes on where its last kill
 left it; when it ends its files must be byte by byte those of an undisturbed run ("same"), and it
-begins anew. ``cluster`` is a fit on workers of its own, ``remote study`` a study whose trials run
-on the workers of somebody else, who must not be harmed by the death of those who ask. Trials that
-are finished are rows of ``studies/results/kills/kills.csv``.
+begins anew. ``cluster`` is a fit on Dask workers of its own. Trials that are finished are rows of
+``studies/results/kills/kills.csv``.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,15 +37,7 @@ from studies.engine.store import as_csv, read_csv
 FOLDER = RESULTS / "kills"
 SEED, PATIENCE = 91, 5.0
 STUDY = "intercept"
-TRIALS = {"fit": 55, "predict": 50, "report": 35, "study": 36, "remote study": 16, "cluster": 8}
-SERVER = """
-import sys
-from distributed import LocalCluster
-if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        print(cluster.scheduler_address, flush=True)
-        sys.stdin.read()
-"""
+TRIALS = {"fit": 55, "predict": 50, "report": 35, "study": 48, "cluster": 12}
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,7 @@ def fit_on_workers(target: Path) -> int:
     return 0
 
 
-def command_of(name: str, folder: Path, address: str = "") -> Command:
+def command_of(name: str, folder: Path) -> Command:
     """A command in a folder of tables."""
     table = str(folder / "rows.csv")
     if name == "fit":
@@ -103,8 +92,7 @@ def command_of(name: str, folder: Path, address: str = "") -> Command:
         target = folder / "blocks.skops"
         return Command(lambda: fit_on_workers(target), target, whole_model)
     target = folder / name / f"{STUDY}.csv"
-    arguments = ["reproduce", STUDY, "--quick", "--out", str(target.parent)]
-    arguments += ["--cluster", address] if name == "remote study" else ["--jobs", "2"]
+    arguments = ["reproduce", STUDY, "--quick", "--jobs", "2", "--out", str(target.parent)]
     return Command(lambda: studies.__main__.main(arguments), target, lambda path: True, True)
 
 
@@ -188,24 +176,6 @@ def trial(command: Command, moment: float) -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def workers_of_others() -> Iterator[str]:
-    """Address of a cluster that lives in another process."""
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.stdin.close()
-
-
 # -- trials --------------------------------------------------------------------------------------
 
 
@@ -230,9 +200,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob(f"{STUDY}*.csv"))}
 
 
-def trials_of(name: str, folder: Path, address: str, made: int, rows: list[dict[str, Any]]) -> None:
+def trials_of(name: str, folder: Path, made: int, rows: list[dict[str, Any]]) -> None:
     """The trials of a command that are missing, each a row that is written at once."""
-    command = command_of(name, folder, address)
+    command = command_of(name, folder)
     usual, expected = usual_time(command), contents(command.target.parent)
     rng = np.random.default_rng([SEED, list(TRIALS).index(name), made])
     for number in range(made, TRIALS[name]):
@@ -274,9 +244,7 @@ def main() -> None:
             made = sum(row["command"] == command for row in rows)
             if made >= TRIALS[command]:
                 continue
-            remote = command == "remote study"
-            with workers_of_others() if remote else contextlib.nullcontext("") as address:
-                trials_of(command, folder, address, made, rows)
+            trials_of(command, folder, made, rows)
     killed = sum(int(row["ended"]) == 0 for row in rows)
     bad = sum(_is_bad(row) for row in rows)
     done = sum(row["same"] != "" for row in rows)

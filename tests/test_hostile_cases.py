@@ -38,6 +38,7 @@ FOUND = (
     Case(n=12, d=20, design="constant rows", base="weak", weights="large", seed=2),
     Case(n=40, d=1, model="path", weights="one huge", rare=True, signal=0.0, seed=7388),
     Case(d=1, design="binary", model="folds", rare=True, weights="one huge"),
+    Case(n=20, d=150, design="huge", model="path", rare=True, weights="one huge"),
     Case(n=12, d=40, model="penalties", pool="shifted", signal=0.0, seed=475181360),
     Case(design="heavy", pool="same", signal=0.5, seed=65384),
     Case(design="elliptical", d=20, pool="same", signal=0.0, base="weak", seed=0),

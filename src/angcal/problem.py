@@ -360,8 +360,9 @@ class LinearFit:
             return self._joint_distance
         shift = self.image(*self.newton_step())
         spread = float(np.sqrt(np.sum(np.var(self.scores, axis=0))))
-        rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
-        with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
+        # A step beyond all numbers, or of scores that do not differ, is infinitely far from it.
+        with np.errstate(over="ignore"):
+            rms = float(np.sqrt(np.sum(shift**2) / len(shift)))
             return 0.0 if rms == 0 else float(np.divide(rms, max(spread, np.finfo(float).tiny)))
 
     @property

@@ -59,7 +59,7 @@ def run_experiment(
         pending = [index for index in undone if index in wanted]
         if not pending:
             return
-        work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", **_watched(jobs))(
             joblib.delayed(_run_one)(experiment.run, settings, trials[index], index, os.getpid())
             for index in pending
         )
@@ -68,6 +68,14 @@ def run_experiment(
             for index, tables in work:
                 store.add(index, tables)
                 bar.update()
+
+
+def _watched(jobs: int) -> dict[str, Any]:
+    """Workers of this machine watch for its end before they import what trials need."""
+    backend, _ = joblib.parallel.get_active_backend()
+    if jobs == 1 or not isinstance(backend, joblib.parallel.LokyBackend):
+        return {}
+    return {"initializer": end_with, "initargs": (os.getpid(),)}
 
 
 def _run_one(run: Any, settings: Any, trial: Trial, index: int, parent: int) -> tuple[int, Tables]:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ WATCHED = ("os.", "subprocess.", "socket.", "ctypes.", "shutil.", "pty.", "impor
 HARMLESS = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv", "exec")
 
 
+@cache
 def models() -> dict[str, tuple[Any, Any]]:
     """(fitted model, rows) of several kinds."""
     data = simulate(80, 8, link="logit", random_state=0)

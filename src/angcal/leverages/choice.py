@@ -98,16 +98,14 @@ def factorize(
         D.
     penalty_curvature : float, (d,) or (d, d) array
         N∇²g of the smooth part.
-    fit_intercept : bool
-    intercept_curvature : float, default=0.0
-        N·q₀; zero for a free intercept.
+    fit_intercept, intercept_curvature : bool, float
+        The latter is N·q₀, zero for a free intercept.
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
     method : {"exact", "single", "randomised", "auto"}, default="exact"
         "single" is exact in single precision where that will do. "randomised" needs products with
         X only (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it
-        where it is possible and the smaller side of X is large, and factorizes a small
-        well-conditioned matrix in single precision.
+        where that can be and the smaller side is large, and is "single" otherwise.
     """
     d = X.shape[1]
     columns = np.arange(d) if active is None else np.flatnonzero(active)

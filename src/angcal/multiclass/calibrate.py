@@ -179,6 +179,11 @@ def _unknown(
     warn_without_signal(posterior, "the shares of the classes")
     if not posterior.rises:
         angle = replace(angle, cosine=0.0 * angle.cosine, reason=NO_BETTER)
+    elif choice.doubt:
+        warn(
+            f"Hardly any signal found: {choice.doubt}. More labels, or fewer columns, would tell.",
+            AngleWarning,
+        )
     elif choice.method != "angular":
         if choice.method != "temperature":
             warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
