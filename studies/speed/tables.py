@@ -451,7 +451,7 @@ def gpu_table(folder: Path) -> str:
         "true cosine": lambda row: f"{row.cosine_true:.4f}",
         "cosine, link known": lambda row: f"{row.cosine_known_link:.4f} ± {row.cosine_se:.4f}",
         "gap to float64 on the CPU": gap,
-        "factorised": lambda row: shown(row.cosine_exact, ".4f"),
+        "factorized": lambda row: shown(row.cosine_exact, ".4f"),
     }
     versions = f"{about['device']}; torch {about['torch']}, scikit-learn {about['scikit-learn']}"
     rows = pd.read_csv(GPU_FOLDER / "results.csv").itertuples()
