@@ -340,10 +340,10 @@ class LinkPosterior:
         p, dp, bend = self.family.jet(part + theta[1], noise)
         p = _floored(p)
         spread = p * (1.0 - p)
-        columns = np.column_stack([part * dp + noise**2 * bend, dp])
+        columns = np.stack([part * dp + noise**2 * bend, dp])
         value = -float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
-        gradient = columns.T @ ((bins.total * p - bins.positive) / spread)
-        information = columns.T @ (columns * (bins.total / spread)[:, None])
+        gradient = columns @ ((bins.total * p - bins.positive) / spread)
+        information = columns @ (columns * (bins.total / spread)).T
         count = belief.labels_count_for
         off = (theta[0] - belief.log_scale) / belief.log_scale_sd
         gradient, information = count * gradient, count * information
@@ -448,7 +448,7 @@ def values_and_slopes(family: Link, centers: Floats, noises: Floats) -> tuple[Fl
 
 def _floored(p: Floats) -> Floats:
     """One impossible label must not decide everything."""
-    return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+    return np.minimum(np.maximum(p, PROBABILITY_FLOOR), 1.0 - PROBABILITY_FLOOR)
 
 
 def _width(noise: Floats) -> Floats:
@@ -458,6 +458,13 @@ def _width(noise: Floats) -> Floats:
 
 def _newton_step(information: Floats, gradient: Floats) -> Floats:
     """−I⁻¹∇; along what labels say nothing of (scores far out, p at its floor) there is no step."""
+    if len(gradient) == 2:
+        # By hand: LAPACK would spend ten times as long on being called.
+        ((kk, kb), (_, bb)), (gk, gb) = information.tolist(), gradient.tolist()
+        left = bb - kb * kb / kk if kk > 0 else 0.0
+        if left > 1e-12 * bb:
+            b = (gk * kb / kk - gb) / left
+            return np.array([-(gk + kb * b) / kk, b])
     try:
         step = np.linalg.solve(information, -gradient)
     except np.linalg.LinAlgError:

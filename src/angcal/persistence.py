@@ -122,9 +122,8 @@ def save(
 ) -> None:
     """Write a model, so that the file is either whole or not there.
 
-    What the steps of a Pipeline learned from tensors is saved as arrays. Rows of data are not part
-    of it: ``pool``, ``sign_holdout`` and ``covariance`` of angcal's
-    classifiers are None in the file, but for a covariance estimator.
+    What a Pipeline's steps learned from tensors is saved as arrays. Rows of data are no part of
+    it: ``pool``, ``sign_holdout`` and ``covariance`` are None in the file, but for an estimator.
 
     Parameters
     ----------

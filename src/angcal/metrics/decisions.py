@@ -75,8 +75,7 @@ def decision_curve(
     sample_weight : array-like of shape (n,), optional
         Weights.
     groups : array-like of shape (n,), optional
-        Which rows belong together, such as those of one patient; errors then take groups, not rows,
-        as independent.
+        Rows that belong together, such as those of one patient: errors take groups as independent.
 
     Returns
     -------
