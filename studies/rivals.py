@@ -73,7 +73,7 @@ def linear_svm(X: Any, y: np.ndarray, X_new: Any) -> Floats:
     """A linear support vector machine, C chosen by five folds, with Platt scaling on folds."""
     found = []
     for C in np.geomspace(1e-6, 1.0, 7):
-        base = LinearSVC(C=C, max_iter=5000)
+        base = LinearSVC(C=C, max_iter=5000, random_state=0)
         model = CalibratedClassifierCV(base, method="sigmoid", cv=Folds(), ensemble=False)
         losses = []
         for kept, left in Folds().split(X, y):
@@ -93,6 +93,7 @@ def elastic_net(X: Any, y: np.ndarray, X_new: Any) -> Floats:
         scoring="neg_log_loss",
         max_iter=100,
         tol=1e-3,
+        random_state=0,
         use_legacy_attributes=False,
     )
     return np.asarray(model.fit(X, y).predict_proba(X_new))[:, 1]

@@ -49,6 +49,22 @@ def test_fit_and_report_leave_groups_out(visits, tmp_path, capsys):
     )
 
 
+def test_copies_are_groups_without_a_column(visits, tmp_path, capsys):
+    once = pd.read_csv(visits).drop(columns="patient").iloc[::2]
+    twice = pd.concat([once, once])
+    twice["code"] = np.arange(len(twice))
+    given = {"copies": twice, "named": twice.assign(row=np.tile(np.arange(len(once)), 2))}
+    found = {}
+    for name, table in given.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        told = ("--groups", "copies" if name == "copies" else "row", "--drop", "code")
+        found[name] = _numbers(capsys, "fit", tmp_path / f"{name}.csv", "--target", "state", *told)
+    assert found["copies"]["groups"] == len(once)
+    figures = [{k: v for k, v in one.items() if isinstance(v, float)} for one in found.values()]
+    assert figures[0] == pytest.approx(figures[1])
+    assert {"C", "slope", "slope_error"} <= set(figures[0])
+
+
 def test_a_wrong_name_gets_a_hint(visits, capsys):
     assert main(["fit", str(visits), "--target", "state", "--groups", "patien"]) == 1
     assert "did you mean 'patient'?" in capsys.readouterr().err

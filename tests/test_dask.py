@@ -84,6 +84,16 @@ def test_threads_give_the_answers_of_rows_in_memory(local, threaded):
     assert_array_equal(lazy.compute(), threaded.predict_proba(X))
 
 
+@pytest.mark.parametrize("labels", [Y, THREE], ids=["two", "three"])
+def test_intervals_are_lazy(labels):
+    model = angcal.AngularCalibratedClassifier(LogisticRegression()).fit(X, labels)
+    for options in ({}, {"kind": "row", "confidence": 0.8}):
+        lazy = model.predict_interval(BLOCKS, **options)
+        expected = model.predict_interval(X, **options)
+        assert lazy.shape == expected.shape
+        assert_allclose(lazy.compute(), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("persist", [True, False])
 @pytest.mark.parametrize("chunks", [(1500, 30), (40, 11)], ids=str)
 def test_chunks_do_not_matter(chunks, persist, threaded):

@@ -177,6 +177,16 @@ def test_a_page_has_no_riddles(page):
     assert not {riddle: plain for riddle, plain in RIDDLES.items() if riddle in text}
 
 
+def test_sources_have_no_riddles():
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.html")]
+    files += [*(ROOT / "studies").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    texts = {path.name: " ".join(path.read_text().split()).lower() for path in files}
+    assert len(texts) > 100
+    assert not {
+        (name, riddle) for name, text in texts.items() for riddle in RIDDLES if riddle in text
+    }
+
+
 def test_every_expression_on_the_page_of_symbols_works():
     text = (DOCS / "symbols.md").read_text()
     data = prepared()

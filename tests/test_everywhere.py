@@ -3,15 +3,27 @@
 Each storage has to give what an array gives, before and after a model is saved and loaded.
 """
 
+import inspect
+import tempfile
+
 import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GroupKFold, TunedThresholdClassifierCV, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV
+from angcal import (
+    AngularCalibratedClassifier,
+    AngularLogisticRegressionCV,
+    Logit,
+    plan,
+    with_prevalence,
+    with_prevalence_from,
+)
 from angcal.persistence import load, save
 
 CS = [1e-4, 0.003, 0.1, 3.0, 100.0]
@@ -54,6 +66,11 @@ def _as(storage, X):
         return pytest.importorskip("torch").tensor(X)
     if storage == "blocks":
         return [X[:50], X[50:51], X[51:]]
+    if storage == "memory map":
+        with tempfile.NamedTemporaryFile() as file:
+            np.save(file, X)
+            file.flush()
+            return np.load(file.name, mmap_mode="r")
     if storage == "dask":
         return pytest.importorskip("dask.array").from_array(X, chunks=(50, X.shape[1]))
     return X
@@ -127,3 +144,153 @@ def test_groups_may_span_blocks(storage):
     ordered = _fitted("one", storage, X[order], y[order], groups[order])
     new = _draw(3, seed=1)[0]
     np.testing.assert_allclose(mixed.predict_proba(new), ordered.predict_proba(new), atol=1e-7)
+
+
+@pytest.mark.parametrize("K", [2, 3, 10])
+@pytest.mark.parametrize("storage", ["array", "sparse", "tensor"])
+def test_a_pipeline_answers_the_same_once_loaded(storage, K, tmp_path):
+    """Groups, both intervals and both prevalences behind a scaler that keeps zeros."""
+    X, y, groups = _draw(K, n=240)
+    new = _draw(K, seed=1)[0]
+    scale = np.abs(X).max(axis=0)
+    expected = MODELS["one"]().fit(X / scale, y, groups=groups)
+    with sklearn.config_context(array_api_dispatch=storage == "tensor"):
+        pipe = make_pipeline(MaxAbsScaler(), MODELS["one"]())
+        pipe.fit(_as(storage, X), y, angularcalibratedclassifier__groups=groups)
+    save(pipe, tmp_path / "pipe.skops")
+    for each in (pipe, load(tmp_path / "pipe.skops")):
+        tensors = storage == "tensor" and each is pipe  # files hold arrays
+        with sklearn.config_context(array_api_dispatch=tensors):
+            rows = _as(storage, new) if storage != "tensor" or tensors else new
+            given = each[:-1].transform(rows)
+            rare = with_prevalence(each, _shares(expected)).predict_proba(rows)
+            moved = with_prevalence_from(each, rows).predict_proba(rows)
+            ends = [each[-1].predict_interval(given, kind=kind) for kind in ("curve", "row")]
+        right = [expected.predict_interval(new / scale, kind=kind) for kind in ("curve", "row")]
+        for found, wanted in zip(ends, right, strict=True):
+            assert np.shape(found) == ((120, 2) if K == 2 else (120, K, 2))
+            np.testing.assert_allclose(np.asarray(found), wanted, atol=3e-2)
+        wanted = CALLS["prevalence"](expected, new / scale)
+        np.testing.assert_allclose(np.asarray(rare), wanted, atol=2e-3)
+        wanted = CALLS["from rows"](expected, new / scale)
+        np.testing.assert_allclose(np.asarray(moved), wanted, atol=5e-3)
+
+
+def test_groups_are_routed_by_scikit_learn():
+    """``cross_validate`` hands each training set its groups, and its splitter the same ones."""
+    X, y, groups = _draw(2)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = MODELS["one"]().set_fit_request(groups=True)
+        pipe = make_pipeline(StandardScaler(), model)
+        options = {"cv": GroupKFold(3), "params": {"groups": groups}, "return_estimator": True}
+        found = cross_validate(pipe, X, y, return_indices=True, **options)
+        tuned = TunedThresholdClassifierCV(pipe, cv=GroupKFold(3)).fit(X, y, groups=groups)
+    for fitted, train in zip(found["estimator"], found["indices"]["train"], strict=True):
+        told = fitted[-1].observables_.groups
+        assert told.count == len(np.unique(groups[train]))
+    assert tuned.estimator_[-1].observables_.groups.count == len(np.unique(groups))
+    assert set(tuned.predict(X)) <= {0, 1}
+
+
+# -- what there is, storage by storage -------------------------------------------------------
+
+STORAGES = ["array", "sparse", "tensor", "memory map", "blocks", "dask"]
+FAR = {"memory map", "blocks", "dask"}
+IN_BLOCKS = "X comes in blocks, which takes LogisticRegression with its ridge penalty"
+ON_DEVICE = "cannot be fitted on a device; use LogisticRegression"
+# What is not there: where, and what is said instead.
+REFUSED = {
+    "averaged over folds": (FAR, "average='folds' needs rows in memory"),
+    "another penalty": ({"blocks", "dask", "tensor"}, f"{IN_BLOCKS}|{ON_DEVICE}"),
+    "another loss": ({"blocks", "dask", "tensor"}, f"{IN_BLOCKS}|{ON_DEVICE}"),
+    "a pipeline": ({"blocks", "dask", "tensor"}, f"{IN_BLOCKS}|{ON_DEVICE}"),
+}
+RIDGE = LogisticRegression(C=0.1)
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 2.0, 120)
+ELASTIC = LogisticRegression(C=0.1, solver="saga", l1_ratio=0.5, max_iter=99999, tol=1e-8)
+if "penalty='deprecated'" not in str(inspect.signature(LogisticRegression)):
+    ELASTIC.set_params(penalty="elasticnet")  # before scikit-learn 1.8
+FROZEN = FrozenEstimator(RIDGE.fit(*_draw(2)[:2]))
+POOL = _draw(2, seed=2, n=240)[0]
+# (estimator, options of the classifier, options of fit); "pool" is stored as X is.
+ONE = {
+    "one penalty": (RIDGE, {}, {}),
+    "weights": (RIDGE, {}, {"sample_weight": WEIGHTS}),
+    "weights of classes": (LogisticRegression(C=0.1, class_weight="balanced"), {}, {}),
+    "groups": (RIDGE, {}, {"groups": np.arange(120) // 4}),
+    "copies": (RIDGE, {}, {"groups": "copies"}),
+    "a known link": (RIDGE, {"link": Logit(2.0)}, {}),
+    "a covariance": (RIDGE, {"covariance": np.eye(30)}, {}),
+    "a pool": (RIDGE, {"pool": POOL, "angle": "observable"}, {}),
+    "sampled leverages": (RIDGE, {"observables": "randomised"}, {}),
+    "trained elsewhere": (FROZEN, {}, {}),
+    "another penalty": (ELASTIC, {}, {}),
+    "another loss": (RidgeClassifier(), {}, {}),
+    "a pipeline": (make_pipeline(StandardScaler(with_mean=False), RIDGE), {}, {}),
+}
+MANY = {
+    "penalties": ({}, {}),
+    "weighed penalties": ({"class_weight": "balanced"}, {"sample_weight": WEIGHTS}),
+    "groups of penalties": ({}, {"groups": np.arange(120) // 4}),
+    "averaged over penalties": ({"average": "penalties"}, {}),
+    "averaged over folds": ({"average": "folds"}, {}),
+    "penalties and a pool": ({"pool": POOL, "spectrum": None}, {}),
+}
+
+
+def _class(storage, kind):
+    if storage != "dask":
+        return kind
+    pytest.importorskip("dask.array")
+    from angcal import dask
+
+    return getattr(dask, kind.__name__)
+
+
+def _model_of(feature, storage, X, y):
+    if feature in ONE:
+        estimator, options, given = ONE[feature]
+        kind, first = _class(storage, AngularCalibratedClassifier), (estimator,)
+    else:
+        (options, given), first = MANY[feature], ()
+        kind = _class(storage, AngularLogisticRegressionCV)
+        options = {"Cs": CS, "tol": 1e-6} | options
+    own = {name: value for name, value in options.items() if name in kind().get_params()}
+    if "pool" in own:
+        own["pool"] = _as(storage, own["pool"])
+    with sklearn.config_context(array_api_dispatch=storage == "tensor"):
+        return kind(*first, **own).fit(_as(storage, X), y, **given)
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("storage", STORAGES[1:])
+@pytest.mark.parametrize("feature", [*ONE, *MANY])
+def test_what_arrays_have_every_storage_has_or_refuses(feature, storage, K, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "MAPPED_BYTES", 0)
+    if K == 4 and feature in ("a known link", "trained elsewhere", "a pool", "another loss"):
+        pytest.skip("two classes")
+    X, y, _ = _draw(K)
+    where, said = REFUSED.get(feature, (set(), ""))
+    if storage in where:
+        with pytest.raises((TypeError, ValueError), match=said):
+            _model_of(feature, storage, X, y)
+        return
+    new = _draw(K, seed=1)[0]
+    expected = _model_of(feature, "array", X, y).predict_proba(new)
+    found = _model_of(feature, storage, X, y)
+    if storage == "dask":
+        found = found.to_local()
+    # Tensors, and whoever is told to, sample their leverages.
+    near = 0.05 if storage == "tensor" or "sampled" in feature else 5e-3
+    np.testing.assert_allclose(_asked("probabilities", found, storage, new), expected, atol=near)
+
+
+@pytest.mark.parametrize("storage", ["memory map", "blocks", "dask"])
+def test_a_pool_does_not_shape_penalties_of_far_rows_and_they_say_so(storage, monkeypatch):
+    monkeypatch.setattr(plan, "MAPPED_BYTES", 0)
+    X, y, _ = _draw(2)
+    found = _model_of("penalties and a pool", storage, X, y)
+    if storage != "dask":
+        found.set_params(spectrum="average").fit(_as(storage, X), y)
+    assert found.exponents_.tolist() == [1.0]
+    assert "blocks" in found.spectrum_reason_

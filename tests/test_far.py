@@ -173,7 +173,7 @@ def test_a_path_in_single_precision_is_the_same(single, monkeypatch):
     if single:
         monkeypatch.setattr(plan, "SMALLEST_SINGLE_SIDE", 1)
     # And with as many passes as penalties.
-    monkeypatch.setattr(plan, "MATRIX_ENTRIES", 1)
+    monkeypatch.setattr(plan, "PRODUCT_ENTRIES", 1)
     found = AngularLogisticRegressionCV(**options).fit(BLOCKS, Y)
     assert_allclose(found.path_.log_loss, expected.path_.log_loss, atol=1e-5)
     assert found.path_.index == expected.path_.index

@@ -292,6 +292,20 @@ def test_rows_without_weight_leave_their_groups():
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), rtol=1e-6)
 
 
+def test_a_holdout_keeps_groups_whole():
+    X, y, groups = _draw(200, 20)
+    model = ScoreCalibratedClassifier(_model(), scores="holdout", random_state=0)
+    training = model._training(X, y, None, {}, groups)
+    train, held = model._split(training)
+    assert not set(groups[train]) & set(groups[held])
+    assert len(train) + len(held) == 200
+    assert 0.2 < len(held) / 200 < 0.4
+    p = model.fit(X, y, groups=groups).predict_proba(X)
+    assert np.all(np.isfinite(p))
+    with pytest.raises(ValueError, match="cannot be split"):
+        model.fit(X, y, groups=y)  # a class for each group
+
+
 def test_folds_keep_groups_whole_or_say_why_not():
     X, y, _ = _draw(60, 10)
     order = np.argsort(y)

@@ -321,7 +321,7 @@ def test_kernel_error_has_no_bias():
 def test_kernel_error_does_not_depend_on_blocks(monkeypatch):
     y, P = sample(n=101)
     whole = squared_kernel_calibration_error(y, P)
-    monkeypatch.setattr("angcal.metrics.kernel._ENTRIES_PER_BLOCK", 7 * 101)
+    monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 7 * 101)
     assert squared_kernel_calibration_error(y, P) == pytest.approx(whole, rel=1e-12)
 
 

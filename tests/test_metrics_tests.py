@@ -254,6 +254,13 @@ def test_net_benefit_is_that_of_the_confusion_matrix():
     y, p = calibrated(rng, 200)
     weight = rng.integers(1, 4, size=200)
     curve = decision_curve(y, p, sample_weight=weight)
+    # Rows that come twice, with a name for both: the errors of single rows.
+    twice = decision_curve(
+        *(np.repeat(v, 2) for v in (y, p)),
+        sample_weight=np.repeat(weight, 2),
+        groups=np.repeat(np.arange(len(y)), 2),
+    )
+    np.testing.assert_allclose(twice.standard_error, curve.standard_error)
     np.testing.assert_allclose(curve.thresholds, np.arange(1, 100) / 100)
     for t, benefit in zip(curve.thresholds, curve.net_benefit, strict=True):
         (_, fp), (_, tp) = confusion_matrix(y, p >= t, sample_weight=weight, labels=[0, 1])

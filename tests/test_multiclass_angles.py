@@ -5,13 +5,13 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import log_softmax
 
+from angcal.arrays import symmetric_root
 from angcal.links.multiclass import Softmax, contrasts, index_map
 from angcal.multiclass.integration import SmoothedLikelihood, rule_for, sobol_rule
 from angcal.multiclass.known import (
     KnownIndices,
     estimate_known,
     fitting_rule,
-    root_of,
     stein_covariance,
     whiten,
 )
@@ -61,7 +61,7 @@ def test_gradient_of_the_likelihood(K):
 def test_gradient_in_the_unconstrained_matrix(K):
     s, y, gamma, _, A = _draw(60, K, 0.6, seed=1)
     likelihood = SmoothedLikelihood(y, np.ones(60), A, np.zeros(K), fitting_rule(gamma))
-    problem = KnownIndices(likelihood, whiten(s, np.ones(60)).values, root_of(gamma))
+    problem = KnownIndices(likelihood, whiten(s, np.ones(60)).values, symmetric_root(gamma))
     B = np.random.default_rng(2).normal(size=gamma.shape)
     error = check_grad(lambda x: problem.loss(x)[0], lambda x: problem.loss(x)[1], B.ravel())
     assert error < 1e-4
@@ -69,7 +69,7 @@ def test_gradient_in_the_unconstrained_matrix(K):
 
 def test_every_matrix_leaves_nonnegative_noise():
     gamma = np.array([[2.0, 0.5], [0.5, 1.0]])
-    problem = KnownIndices(None, np.zeros((1, 2)), root_of(gamma))
+    problem = KnownIndices(None, np.zeros((1, 2)), symmetric_root(gamma))
     for seed in range(5):
         B = np.random.default_rng(seed).normal(size=(2, 2))
         C = problem.covariance(B)

@@ -17,14 +17,17 @@ from angcal import (
     Logit,
     Probit,
     Ridge,
+    plan,
 )
 from angcal.angle import loo_angle
 from angcal.covariance import score_scale
 from angcal.curve import ConstantCurve
+from angcal.leverages.many import knots
 from angcal.metrics import expected_calibration_error, log_loss
 from angcal.observables import honest_scores, observe
 from angcal.penalty_path import LooCurves, cosines_under, make_design, observe_path
 from angcal.penalty_path.curve_fits import curve_fit
+from angcal.penalty_path.leverages import sampling_order
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
 
@@ -227,6 +230,97 @@ def test_uneven_rows_are_factorized_where_sampling_fails():
     exact = observe_path(design, 1.0 / Cs, solution, "exact")
     for rough, fine in zip(found, exact, strict=True):
         assert rough.side != "randomised" or abs(rough.gamma / fine.gamma - 1.0) < 0.2
+
+
+def clustered(n=700, d=640, seed=0):
+    """Rows about ten centers, which tell the labels: columns are correlated."""
+    rng = np.random.default_rng(seed)
+    centers = 2.0 * rng.normal(size=(10, d))
+    kind = rng.integers(10, size=n)
+    X = centers[kind] + rng.normal(size=(n, d))
+    return X, (rng.random(n) < np.where(kind < 5, 0.1, 0.9)).astype(float)
+
+
+@pytest.mark.parametrize("shape", [(700, 640), (640, 1100)], ids=str)
+def test_correlated_columns_get_an_eigenbasis_and_independent_ones_do_not(shape):
+    X, y = clustered(*shape)
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, len(y))
+    rows = make_design(X, y, weights, True).rows
+    assert rows.correlated
+    centered = X - weights @ X / weights.sum()
+    gram = centered @ centered.T
+    assert_allclose(rows.X @ rows.X.T, gram, atol=1e-6 * gram.max())
+    moments = rows.X.T @ rows.X
+    away = moments - np.diag(np.diag(moments))
+    assert np.abs(away).max() < 1e-4 * moments.max()
+    assert not make_design(data(*shape).X, y, weights, True).rows.correlated
+
+
+def test_an_eigenbasis_moves_neither_fits_nor_the_end_of_the_grid():
+    X, y = clustered()
+    weights = np.ones(len(y))
+    design = make_design(X, y, weights, True)
+    Cs = design.grid(5)
+    spread = np.sum((X - X.mean(axis=0)) ** 2)
+    p = y.mean()
+    typical = np.median(np.sum((X - X.mean(axis=0)) ** 2, axis=0))
+    assert_allclose(Cs[0], 1.0 / (p * (1.0 - p) * spread), rtol=1e-6)
+    assert_allclose(Cs[-1], 100.0 / (p * (1.0 - p) * typical), rtol=1e-6)
+    solution = design.solver(1.0 / Cs).solve(1e-8)
+    for c in (0, 2, 4):
+        coef, intercept = design.restore(*solution.problem(c)[:2])
+        expected = exact_fit(X, y, Cs[c])
+        assert_allclose(X @ coef + intercept, expected.scores, atol=1e-4 * np.ptp(expected.scores))
+
+
+@pytest.mark.parametrize("kind", ["Gaussian", "clustered", "sparse"])
+def test_penalties_between_knots_are_those_of_a_factorization(kind):
+    if kind == "Gaussian":
+        sim = data(640, 620)
+        X, y = sim.X, sim.y.astype(float)
+    else:
+        X, y = clustered() if kind == "clustered" else clustered(300, 500)
+    if kind == "sparse":
+        X = sparse.csr_array(np.where(np.abs(X) > 2.0, X, 0.0))
+    design = make_design(X, y, np.ones(len(y)), True)
+    strengths = 1.0 / design.grid(20)
+    solution = design.solver(strengths).solve(1e-4)
+    found = observe_path(design, strengths, solution, "auto")
+    exact = observe_path(design, strengths, solution, "exact")
+    assert len(knots(strengths)) < 10
+    assert (found[10].side == "randomised") == (kind == "Gaussian")
+    for rough, fine in zip(found, exact, strict=True):
+        ratio = rough.slope_steps / fine.slope_steps
+        # Splines are good to a few hundredths; sampled rows say by how much all are off.
+        assert abs(np.mean(ratio) - 1.0) < 0.035 + 4.0 * rough.step_error
+        assert np.std(ratio) < (0.1 if kind == "Gaussian" else 0.03)
+        assert 0.5 < rough.coupling.sum() / fine.coupling.sum() < 2.0
+
+
+def test_knots_are_evenly_spread_and_close_enough():
+    even = np.geomspace(1e4, 1e-2, 20)
+    places = knots(even)
+    assert list(places[[0, -1]]) == [0, 19]
+    assert np.ptp(np.diff(places)) <= 1
+    assert np.abs(np.diff(np.log(even[places]))).max() < 1.5 * plan.KNOT_GAP
+    # Few penalties, uneven ones and those that are far apart are all computed.
+    for strengths in (even[:6], np.append(even[:10], 1e-9), np.geomspace(1e9, 1e-9, 12)):
+        assert_array_equal(knots(strengths), np.arange(len(strengths)))
+
+
+def test_rows_that_decide_are_sampled():
+    """A third of small and a third of large rows have residuals; only these may be sampled."""
+    X, y = clustered(600, 900)
+    design = make_design(X, y, np.ones(len(y)), True)
+    strengths = 1.0 / design.grid(4)
+    fits = [
+        design.fit_at(design.solver(strengths).solve(1e-4), c, float(q))
+        for c, q in enumerate(strengths)
+    ]
+    order = sampling_order(design, fits)
+    pull = sum(np.abs(fit.residuals) / np.abs(fit.residuals).sum() for fit in fits)
+    assert set(order) == set(np.argsort(-pull)[: len(order)])
+    assert len(order) == round(len(y) * plan.DECISIVE_SHARE)
 
 
 # --- curves and the choice --------------------------------------------------------------------

@@ -20,13 +20,20 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from angcal import report
-from angcal.metrics import expected_calibration_error, multiclass_log_loss, top_label_ece
-from angcal.report import examine, make_report, page, pictures, summary, verdict
+from angcal.metrics import (
+    expected_calibration_error,
+    hosmer_lemeshow_test,
+    multiclass_log_loss,
+    spiegelhalter_test,
+    top_label_ece,
+)
+from angcal.report import comparison, examine, make_report, page, pictures, summary, verdict
 from angcal.report.comparison import (
     ANGCAL,
     CV_TEMPERATURE,
     DEFAULT,
     UNCALIBRATED,
+    compare,
     fold_count,
     penalties_in_folds,
 )
@@ -199,7 +206,7 @@ def test_page_asks_nothing_of_the_network(parsed, html):
 
 
 def test_tables_have_captions_and_scopes(parsed):
-    assert len(parsed.named("table")) == len(parsed.named("caption")) == 11
+    assert len(parsed.named("table")) == len(parsed.named("caption")) == 12
     assert {cell["scope"] for cell in parsed.named("th")} == {"col", "row"}
 
 
@@ -350,6 +357,32 @@ def test_groups_are_the_units_of_the_report():
 
 
 # -- names from the data -----------------------------------------------------------------------
+
+
+def test_peers_are_told_the_groups(monkeypatch):
+    # Four copies of each row and labels of chance: whoever splits copies sees what is not there.
+    X, y = table(60, 40, signal=0.0)
+    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(60), 4))
+    rows, codes = X.iloc[groups].reset_index(drop=True), (y == "yes").astype(int)[groups]
+    told = compare(rows, codes, codes, model=None, groups=groups)
+    fold = comparison._fold
+    monkeypatch.setattr(comparison, "_fold", lambda *given: replace(fold(*given), groups=None))
+    untold = compare(rows, codes, codes, model=None, groups=groups)
+    for name in ("CalibratedClassifierCV(5)", "Platt, holdout"):
+        i = told.names.index(name)
+        assert told.values["log-loss"][i] < 0.85
+        assert untold.values["log-loss"][i] > 1.0
+
+
+def test_tests_of_calibration_are_those_of_the_metrics(found, three):
+    rows = {row.name: row for row in found.fit.tests}
+    figures = found.fit.figures
+    z = spiegelhalter_test(figures.codes, figures.plain)
+    assert rows["Spiegelhalter's z"].plain == z.p_value
+    binned = hosmer_lemeshow_test(figures.codes, figures.calibrated[:, 1])
+    assert rows["Hosmer–Lemeshow, ten bins"].calibrated == binned.p_value
+    assert all(0.0 < row.calibrated <= 1.0 for row in (*found.fit.tests, *three.fit.tests))
+    assert [row.name for row in three.fit.tests] == ["Spiegelhalter's z", "Kernel test"]
 
 
 def test_names_show_as_text_and_are_no_markup():

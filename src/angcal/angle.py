@@ -410,7 +410,7 @@ def loo_information(
 ) -> LooInformation:
     """I = Σ (∂F/∂c)²/(F(1−F)) and C = Σ_{i≠j} b_i A'_ij² b_j, b_i = ∂²log P_i/∂c∂s · ψ_i/‖ŵ‖.
 
-    The scores of rows i and j each lean on the other row: ∂s_i/∂(row j) ∝ A'_ij ψ_j. That adds
+    The scores of rows i and j each depend on the other row: ∂s_i/∂(row j) ∝ A'_ij ψ_j. That adds
     C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
     A'_ij² are taken as proportional to c_i c_j, the observables' coupling.
     """

@@ -177,3 +177,9 @@ def transposed_product(X: Any, u: Floats) -> Floats:
 def concatenate(parts: Sequence[Any], xp: Any, axis: int = 0) -> Any:
     """Join arrays; NumPy had no ``concat`` before version 2."""
     return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
+
+
+def symmetric_root(matrix: Floats) -> Floats:
+    """R = Rᵀ with R·R = matrix, whose eigenvalues below zero, if any, are rounding."""
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T

@@ -128,7 +128,7 @@ class LeftOut:
 class Calibration:
     """Angle, link, the curve they make, and what it is worth on rows that it has not seen.
 
-    ``inflation`` is by how much leave-one-out scores that lean on each other inflate the variance
+    ``inflation`` is by how much leave-one-out scores that depend on each other inflate the variance
     of the curve's slope.
     """
 
@@ -257,11 +257,12 @@ def _fallback(
 NO_BETTER = "leave-one-out scores rank the labels no better than chance"
 
 
-def _warn_without_signal(posterior: LinkPosterior) -> None:
+def warn_without_signal(posterior: Any, instead: str = "the prevalence") -> None:
+    """Warn where the posterior, of any number of classes, says that no probability rises."""
     if not posterior.rises:
         warn(
-            f"No signal found: {NO_BETTER}, so probabilities stay near the prevalence. If the "
-            "weights come from elsewhere, check the order of the classes.",
+            f"No signal found: {NO_BETTER}, so probabilities stay near {instead}. If the weights "
+            "come from elsewhere, check the order of the classes.",
             AngleWarning,
         )
 
@@ -315,8 +316,8 @@ class _Evidence:
         if not observable.has_sign:
             # Neither curves that rise nor those that fall can be left out by it; labels tell more.
             posterior = self._posterior(None)
-            _warn_without_signal(posterior)
-            reason = f"{observable.reason}; zero is so near that labels alone make the curve"
+            warn_without_signal(posterior)
+            reason = f"{observable.reason}; its sign is not known, so labels alone make the curve"
             return replace(observable, reason=reason), posterior
         # The link-free angle settles what labels cannot. The posterior's own mean is further from
         # the truth: what labels say of the curve's shape rests on tails that no score has.
@@ -344,7 +345,7 @@ class _Evidence:
             "posterior of link and angle given leave-one-out scores; its interval allows for any "
             "strength of the signal"
         )
-        _warn_without_signal(posterior)
+        warn_without_signal(posterior)
         if not posterior.rises:
             cosine = 0.0
             reason = NO_BETTER
@@ -358,7 +359,7 @@ class _Evidence:
     def _interval_by_labels(self, posterior: LinkPosterior) -> tuple[float, float]:
         """That of the posterior, wider where rows are uneven; without a sign where none is clear.
 
-        Leave-one-out scores lean on each other, which up to doubles the variance of their trend.
+        Leave-one-out scores depend on each other, which up to doubles the variance of their trend.
         """
         low, high = posterior.interval(self.options.confidence)
         z = quantile(self.options.confidence)

@@ -100,6 +100,7 @@ class Mixture:
         # It lies between the quantiles of the parts; Newton's method, halving where it leaves.
         low, high = ends.min(axis=-1), ends.max(axis=-1)
         spreads, place = np.maximum(self.spreads, np.finfo(float).tiny), ends @ self.weights
+        is_open = np.ones(place.shape, dtype=bool)
         for _ in range(60):
             with np.errstate(over="ignore"):
                 steps = (place[..., None] - self.means) / spreads
@@ -109,8 +110,10 @@ class Mixture:
                 following = place - miss / ((normal_density(steps) / spreads) @ self.weights)
             inside = (following > low) & (following < high)
             following = np.where(inside, following, 0.5 * (low + high))
-            moved, place = np.abs(following - place), following
-            if np.all(moved <= 1e-7):
+            # Each row stops by itself, so that its ends do not depend on the rows beside it.
+            moved, place = np.abs(following - place), np.where(is_open, following, place)
+            is_open &= moved > 1e-7
+            if not is_open.any():
                 break
         return place
 

@@ -19,8 +19,8 @@ How the integral is taken:
 - For each c and κ the offset is nearly normal about its optimum, with variance V. Averaging over it
   is exact: it adds V to τ².
 - For each c, log κ takes steps of one posterior standard deviation.
-- The labels count for half. Their leave-one-out scores lean on each other, the penalty was perhaps
-  chosen by the same labels, and rows are not Gaussian.
+- The labels count for half. Their leave-one-out scores depend on each other, the penalty was chosen
+  perhaps by the same labels, and rows are not Gaussian.
 
 Where labels are many, one (a, β) is left and F̄ is its curve. Where they are few, or tell the
 classes apart without error, F̄ is less sure than the best curve, as it should be: docs/research.md
@@ -339,10 +339,10 @@ class LinkPosterior:
         p, dp, bend = self.family.jet(part + theta[1], noise)
         p = _floored(p)
         spread = p * (1.0 - p)
-        columns = np.column_stack([part * dp + noise**2 * bend, dp])
+        columns = np.stack([part * dp + noise**2 * bend, dp])
         value = -float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
-        gradient = columns.T @ ((bins.total * p - bins.positive) / spread)
-        information = columns.T @ (columns * (bins.total / spread)[:, None])
+        gradient = columns @ ((bins.total * p - bins.positive) / spread)
+        information = columns @ (columns * (bins.total / spread)).T
         count = belief.labels_count_for
         off = (theta[0] - belief.log_scale) / belief.log_scale_sd
         gradient, information = count * gradient, count * information
@@ -447,7 +447,7 @@ def values_and_slopes(family: Link, centers: Floats, noises: Floats) -> tuple[Fl
 
 def _floored(p: Floats) -> Floats:
     """One impossible label must not decide everything."""
-    return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+    return np.minimum(np.maximum(p, PROBABILITY_FLOOR), 1.0 - PROBABILITY_FLOOR)
 
 
 def _width(noise: Floats) -> Floats:
@@ -457,6 +457,13 @@ def _width(noise: Floats) -> Floats:
 
 def _newton_step(information: Floats, gradient: Floats) -> Floats:
     """−I⁻¹∇; along what labels say nothing of (scores far out, p at its floor) there is no step."""
+    if len(gradient) == 2:
+        # By hand: LAPACK would spend ten times as long on being called.
+        ((kk, kb), (_, bb)), (gk, gb) = information.tolist(), gradient.tolist()
+        left = bb - kb * kb / kk if kk > 0 else 0.0
+        if left > 1e-12 * bb:
+            b = (gk * kb / kk - gb) / left
+            return np.array([-(gk + kb * b) / kk, b])
     try:
         step = np.linalg.solve(information, -gradient)
     except np.linalg.LinAlgError:

@@ -22,9 +22,11 @@ import io
 import json
 import re
 import zipfile
+from copy import copy
 from pathlib import Path
 from typing import Any
 
+from angcal.arrays import is_tensor
 from angcal.estimators.prediction import states_for_files
 from angcal.files import written
 from angcal.model_files import plain
@@ -120,8 +122,8 @@ def save(
 ) -> None:
     """Write a model, so that the file is either whole or not there.
 
-    Rows of data are not part of it: ``pool``, ``sign_holdout`` and ``covariance`` of angcal's
-    classifiers are None in the file, but for a covariance estimator.
+    What a Pipeline's steps learned from tensors is saved as arrays. Rows of data are no part of
+    it: ``pool``, ``sign_holdout`` and ``covariance`` are None in the file, but for an estimator.
 
     Parameters
     ----------
@@ -167,9 +169,22 @@ def save(
     except (TypeError, ValueError) as error:
         raise PersistenceError(f"about cannot be written as JSON ({error}).") from error
     with states_for_files(keep_observables):
-        data = _encoded(model, record, Path(path), key)
+        data = _encoded(_with_arrays(model), record, Path(path), key)
     with written(Path(path)) as file:
         file.write(data)
+
+
+def _with_arrays(model: Any) -> Any:
+    """A Pipeline whose steps were fitted to tensors, with arrays in their place."""
+    if not hasattr(model, "steps"):
+        return model
+    found = copy(model)
+    found.steps = [(name, copy(step)) for name, step in model.steps]
+    for _, step in found.steps:
+        for name, value in list(getattr(step, "__dict__", {}).items()):
+            if hasattr(value, "cpu") and is_tensor(value):
+                setattr(step, name, value.cpu().numpy())
+    return found
 
 
 def _encoded(model: Any, record: dict[str, Any], path: Path, key: Any) -> bytes:

@@ -172,8 +172,8 @@ def rows_of_map(n_classes: int) -> int:
 def rows_at_first(n: int, d: int, m: int = 1) -> int:
     """Rows of the first round of sampling, for m problems at once."""
     if m > 1:
-        # With the farthest row and three problems at once 30 columns, which products like.
-        return 9
+        # With the farthest row and three or four problems about 30 columns, which products like.
+        return 9 if m <= 3 else 7
     # Places are kept for the farthest row, the gradient and the probes of a trace, so that the
     # rows do not depend on whether there is a gradient.
     return rows_at_once(n, d) - 2 - (SIGN_PROBES if n > d else 0)

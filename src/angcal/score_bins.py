@@ -10,6 +10,7 @@ that use that spacing; larger samples use finer grids.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class BinnedScores:
     positive: Floats
     negative: Floats
 
-    @property
+    @cached_property
     def total(self) -> Floats:
         """Weight of both labels."""
         return self.positive + self.negative

@@ -77,7 +77,7 @@ REAL = [
 
 
 def load(name: str) -> np.ndarray | None:
-    """Rows of a real design, or None where it is not to be had."""
+    """Rows of a real design, or None where it is not available."""
     if name == "digits":
         return load_digits().data
     if name == "breast_cancer":

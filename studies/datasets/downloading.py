@@ -40,7 +40,7 @@ def obtain(dataset: Dataset, cache: Path) -> Path:
     Raises
     ------
     OSError, ValueError, KeyError
-        Where it cannot be had, or is not what it should be.
+        Where it is not available, or is not what it should be.
     """
     home = dataset.home
     if not isinstance(home, OpenML | WebFile):

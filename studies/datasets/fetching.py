@@ -46,7 +46,7 @@ def fetch(url: str, target: Path, *, expected: str = "") -> Path:
     Raises
     ------
     DownloadError
-        Where the file cannot be had, is too large, is not behind https, or has another checksum;
+        Where the file is not available, is too large, is not behind https, or has another checksum;
         then nothing of it is kept.
     """
     if target.exists():

@@ -26,7 +26,7 @@ UNPINNED = "ANGCAL_UNPINNED"
 
 
 class DatasetUnavailableError(FileNotFoundError):
-    """A dataset is neither here nor to be had; the message says what to do."""
+    """A dataset is neither here nor available; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def load(
     Raises
     ------
     DatasetUnavailableError
-        Where the dataset is neither here nor to be had, with what to do about it.
+        Where the dataset is neither here nor available, with what to do about it.
 
     Examples
     --------

@@ -43,7 +43,7 @@ class Raw:
 
 
 def read(path: Path, label: str | None) -> Raw:
-    """Rows and labels of a file, told apart by its name.
+    """Rows and labels of a file, read as its name says.
 
     Parameters
     ----------

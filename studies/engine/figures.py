@@ -1,4 +1,4 @@
-"""What the pictures share: styles told apart without colour, and files written whole."""
+"""What the pictures share: styles that differ without colour, and files written whole."""
 
 from __future__ import annotations
 

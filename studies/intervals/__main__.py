@@ -1,4 +1,4 @@
-"""Run what is missing of the three parts, and write their tables."""
+"""Run what is missing of the four parts, and write their tables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import DatasetUnavailableError
 from studies.engine.resumed import resumed
-from studies.intervals import beside, real, simulated
+from studies.intervals import beside, real, shape, simulated
 
 FOLDER = RESULTS / "intervals"
-PARTS = {"simulated": simulated, "real": real, "beside": beside}
-FILES = {"simulated": "intervals", "real": "intervals-real", "beside": "intervals-beside"}
+PARTS = {"simulated": simulated, "real": real, "shape": shape, "beside": beside}
+FILES = {
+    "simulated": "intervals",
+    "real": "intervals-real",
+    "shape": "intervals-shape",
+    "beside": "intervals-beside",
+}
 
 
 def main() -> None:

@@ -48,13 +48,16 @@ def designs() -> list[tuple[object, ...]]:
     ]
 
 
-def true_curve(scores: Floats, truth: Floats, at: Floats) -> Floats:
-    """F at some scores: the logistic cubic nearest to the true probabilities of many rows."""
+def true_curve(scores: Floats, truth: Floats, at: Floats, degree: int = 3) -> Floats:
+    """F at some scores: the logistic cubic nearest to the true probabilities of many rows.
+
+    Of degree 1 it is a logistic line, which is a member of the family of the intervals.
+    """
     center, spread = scores.mean(), scores.std()
 
     def powers(u: Floats) -> Floats:
         s = np.clip((u - center) / spread, -6.0, 6.0)
-        return np.column_stack([s, s**2, s**3])
+        return np.column_stack([s**power for power in range(1, degree + 1)])
 
     # Each row once as a positive and once as a negative one, with its two probabilities.
     X = np.vstack([powers(scores)] * 2)

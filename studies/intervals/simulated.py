@@ -40,12 +40,13 @@ COLUMNS = ("known", "n/d", "block", *MEASURES)
 
 
 def designs() -> list[tuple[object, ...]]:
-    """(what is known, n/d, number of the block)."""
+    """(what is known, n/d, number of the block), so that one that stops has some of every cell."""
     return [
         (known, ratio, number)
+        for number in range(max(SETTINGS.values()) // PER_BLOCK)
         for known, draws in SETTINGS.items()
         for ratio in RATIOS
-        for number in range(draws // PER_BLOCK)
+        if number < draws // PER_BLOCK
     ]
 
 

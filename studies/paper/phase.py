@@ -90,7 +90,7 @@ QUICK = PhaseSettings(
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Probabilities on the test rows, and how they were come by.
+    """Probabilities on the test rows, and how they were computed.
 
     Attributes
     ----------

@@ -15,6 +15,7 @@ from studies.peers.compare import (
     everywhere,
     joined,
     ranking,
+    regular,
 )
 from studies.peers.methods import AVERAGED, OWN_NAMES, TUNED
 from studies.peers.peers import BBAI, EVIDENCE, METHODS
@@ -40,8 +41,11 @@ def summarise_claims(frames: Frames, settings: RealSettings) -> str:
         "out every method that deploys an average:"
     )
     small = where_costly(by_method(rows, "log_loss"))
-    inside = rows.set_index([*CELL, "split"]).loc[small.index].reset_index()
-    scopes = [("all", rows)] + ([(_small_title(settings), inside)] if len(inside) else [])
+    indexed, size = rows.set_index([*CELL, "split"]), f"n·d up to {settings.costly_entries:,}"
+    scopes = [("all", rows), (size, indexed.loc[small.index].reset_index())]
+    if EVIDENCE in small:
+        where = small.index[small[EVIDENCE].notna()]
+        scopes.append((f"{size}, where evidence was run", indexed.loc[where].reset_index()))
     lines = [
         line
         for title, kept in scopes
@@ -57,19 +61,19 @@ def summarise_claims(frames: Frames, settings: RealSettings) -> str:
 def _claim_line(
     rows: pd.DataFrame, own: str, averages: bool, half: str, title: str
 ) -> tuple[str, ...] | None:
-    if own not in set(rows["method"]):
-        return None
     kept = rows if half == "both" else rows[rows["dataset"].map(half_of) == half]
+    if own not in set(kept["method"]):
+        return None
     others = {name for name in OWN_NAMES if name != own}
     names = set(kept["method"]) - others
     names -= set() if averages else {name for name in names if METHODS[name].averages}
     kept = kept[kept["method"].isin(names)]
     values = by_method(kept, "log_loss")
-    means = everywhere(cell_means(values))
+    means = everywhere(cell_means(regular(values)))
     if own not in means:
         return None
     standing = [
-        _standing(everywhere(cell_means(by_method(kept, metric))), own)
+        _standing(everywhere(cell_means(regular(by_method(kept, metric)))), own)
         for metric in ("log_loss", "brier")
     ]
     named = [name for name in RIVALS if name in values]
@@ -86,7 +90,3 @@ def _standing(means: pd.DataFrame, own: str) -> str:
     ranks = ranking(means).ranks
     other = next(str(name) for name in ranks.index if name != own)
     return f"{ranks[own]:.2f}; {other} {ranks[other]:.2f}"
-
-
-def _small_title(settings: RealSettings) -> str:
-    return f"n·d up to {settings.costly_entries:,}"

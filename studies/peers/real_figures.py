@@ -14,9 +14,17 @@ from matplotlib.lines import Line2D
 from angcal.displays import STYLES
 from studies.engine.experiment import Frames, Result
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.peers.compare import by_method, cell_means, dataset_ranks, everywhere, joined, ranking
+from studies.peers.compare import (
+    by_method,
+    cell_means,
+    dataset_ranks,
+    everywhere,
+    joined,
+    ranking,
+    regular,
+)
 from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
-from studies.peers.peers import METHODS
+from studies.peers.peers import METHODS, RIVALS, SLOW_RIVALS
 from studies.peers.real import REAL, RealSettings
 from studies.peers.real_claims import summarise_claims
 from studies.peers.real_tables import (
@@ -28,7 +36,7 @@ from studies.peers.real_tables import (
 )
 
 OWN = (TUNED, DEFAULT)
-# Few enough lines in each to be told apart without colour; angcal's two are in all of them.
+# Few enough lines in each to differ without colour; angcal's two are in all of them.
 PANELS: dict[str, tuple[str, ...]] = {
     "one fit or five folds, C = 1": (
         "logistic",
@@ -87,6 +95,8 @@ COSTLY_PANELS: dict[str, tuple[str, ...]] = {
         "netcal BBQ, tuned",
         "netcal ENIR, tuned",
     ),
+    "all labels for the fit, small cells": tuple(method.name for method in RIVALS),
+    "the same, slow ones": tuple(method.name for method in SLOW_RIVALS),
 }
 # A method that is best in every cell has no excess, and a logarithmic axis no zero.
 FLOOR = 5e-4
@@ -118,7 +128,9 @@ def draw_losses(frames: Frames, settings: RealSettings) -> Figure:
     panels = [
         (title, [name for name in names if name in losses], losses)
         for group, part in ((PANELS, values), (COSTLY_PANELS, where_costly(values)))
-        for losses in [excess(complete(everywhere(cell_means(part)))) if len(part) else part]
+        for losses in [
+            excess(complete(everywhere(cell_means(regular(part))))) if len(part) else part
+        ]
         for title, names in group.items()
     ]
     panels = [panel for panel in panels if panel[1] and len(panel[2])]

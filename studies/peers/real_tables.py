@@ -10,7 +10,7 @@ import pandas as pd
 from studies.datasets import CATALOGUE
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, Columns, markdown, table_of, with_error, yes_or_no
-from studies.peers.benchmark import SIDES
+from studies.peers.benchmark import SELDOM, SIDES
 from studies.peers.compare import (
     CELL,
     CLEAR,
@@ -24,6 +24,7 @@ from studies.peers.compare import (
     gaps,
     joined,
     ranking,
+    regular,
 )
 from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
@@ -70,8 +71,8 @@ def coverage(frames: Frames, settings: Any, total: int, cell: Sequence[str] = CE
         f"{run['dataset'].nunique()} datasets, {_split_counts(run, cell)} of {settings.splits} "
         "splits each by both sides."
     ]
-    # angcal's own trials need none of the packages.
-    missing = splits[splits["side"] != "angcal"]["missing"]
+    # Trials of the other sides need none of the packages, or leave out a method of their own.
+    missing = splits[splits["side"].isin(("peers", SELDOM))]["missing"]
     absent = [package for text in missing.unique() for package in text.split("; ")]
     counts = {package: int(missing.str.contains(package).sum()) for package in absent}
     told = [f"{package} ({n} trials)" for package, n in counts.items() if package]
@@ -225,10 +226,10 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
         "search a penalty inside every fold:"
     )
     kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
-    every = cell_means(values).drop(columns=COARSE, errors="ignore")
-    means = everywhere(every)
+    every = values.drop(columns=COARSE, errors="ignore")
+    means = everywhere(cell_means(regular(every)))
     dropped = [name for name in every if name not in means]
-    told = f"Not ranked, as it failed on all splits of a cell: {listed(dropped)}."
+    told = f"Not ranked, as it was run on a part of the splits or failed: {listed(dropped)}."
     return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
 
 
@@ -327,7 +328,7 @@ def _costly_by_ratio(values: pd.DataFrame, settings: RealSettings) -> list[str]:
     if inside.empty:
         return []
     title = f"{_small(settings)}, with the costly methods:"
-    return [title, excess_table(everywhere(cell_means(inside)), "ratio", "n/d")]
+    return [title, excess_table(everywhere(cell_means(regular(inside))), "ratio", "n/d")]
 
 
 def lost_cells(values: pd.DataFrame, own: str) -> list[tuple[Any, str, float, float]]:

@@ -1,8 +1,8 @@
 """Small fits, where fixed costs rule: ``python -m studies.speed.small``.
 
-800 × 384 at two penalties, in CPU milliseconds of one thread: medians of alternating fits of one
-LogisticRegression, the angular classifier and CalibratedClassifierCV(cv=5); and, by the profiler,
-which share of the angular fit each of its stages takes.
+800 × 384 at two penalties, and 100 to 500 rows, in CPU milliseconds of one thread: medians of
+alternating fits of one LogisticRegression, the angular classifier and CalibratedClassifierCV(cv=5);
+and, by the profiler, which share of the angular fit each of its stages takes.
 
 Writes ``small.csv`` to ``studies/results/speed`` and prints its rows.
 """
@@ -26,7 +26,8 @@ from studies import RESULTS
 from studies.engine.store import as_csv
 from studies.speed.cases import Case, make
 
-SHAPE, PENALTIES, REPEATS, PROFILED = (800, 384), (1.0, 0.01), 25, 20
+SHAPES = ((800, 384, 1.0), (800, 384, 0.01), (100, 384, 1.0), (200, 768, 1.0), (500, 768, 1.0))
+REPEATS, PROFILED = 25, 20
 # File and function of each stage, as the profiler calls them.
 STAGES = {
     "checks": ("around_model.py", "_training"),
@@ -54,10 +55,10 @@ def shares(fit: Callable[[], Any]) -> dict[str, float]:
     return {stage: of(*place) for stage, place in STAGES.items()}
 
 
-def measured(C: float) -> dict[str, object]:
+def measured(case: Case) -> dict[str, object]:
     """A row of the table."""
-    problem = make(Case(*SHAPE, C))
-    X, y = problem.X, problem.y
+    problem = make(case)
+    X, y, C = problem.X, problem.y, case.C
     fits: dict[str, Callable[[], Any]] = {
         "plain": lambda: LogisticRegression(C=C).fit(X, y),
         "angular": lambda: AngularCalibratedClassifier(LogisticRegression(C=C)).fit(X, y),
@@ -71,7 +72,7 @@ def measured(C: float) -> dict[str, object]:
             times[name].append(1e3 * (time.process_time() - start))
     found = {name: float(np.median(values)) for name, values in times.items()}
     return {
-        "case": f"{SHAPE[0]}x{SHAPE[1]} C={C:g}",
+        "case": case.name,
         **{f"{name}_ms": round(value, 1) for name, value in found.items()},
         "to_plain": round(found["angular"] / found["plain"], 2),
         "to_five_folds": round(found["angular"] / found["five_folds"], 2),
@@ -82,7 +83,7 @@ def measured(C: float) -> dict[str, object]:
 def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = [measured(C) for C in PENALTIES]
+        rows = [measured(Case(*shape)) for shape in SHAPES]
     for row in rows:
         print(row)
     write_text(RESULTS / "speed" / "small.csv", as_csv(rows))

@@ -390,6 +390,22 @@ def real_table(folder: Path) -> str:
     return listing([case for case in found.index if not case.endswith(" tuned")], columns)
 
 
+def real_accuracy_table(folder: Path) -> str:
+    """What studies/speed/real_accuracy.py has left: how far fast paths are from exact ones."""
+    if not (RESULTS / "speed" / "real-accuracy.csv").exists():
+        return "Not measured yet.\n"
+    columns: Columns = {
+        "design": lambda row: row.design,
+        "leave-one-out log-loss": lambda row: f"{row.log_loss:.4f}",
+        "largest gap of 20 penalties": lambda row: f"{row.largest_gap:.5f}",
+        "in standard errors": lambda row: f"{row.in_standard_errors:.2f}",
+        "the choice costs": lambda row: f"{row.choice_costs:.5f}",
+        "cosine at C = 1": lambda row: f"{row.cosine:.4f}",
+        "exact": lambda row: f"{row.exact_cosine:.4f} ± {row.cosine_se:.4f}",
+    }
+    return listing(load(RESULTS / "speed", "real-accuracy").itertuples(), columns)
+
+
 def small_table(folder: Path) -> str:
     """What studies/speed/small.py has left: CPU milliseconds, ratios, and shares of stages."""
     if not (RESULTS / "speed" / "small.csv").exists():
@@ -457,6 +473,7 @@ TABLES: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "growth": (growth_table, ("growth",)),
     "path": (path_table, ("path",)),
     "real": (real_table, ()),
+    "real-accuracy": (real_accuracy_table, ()),
     "small": (small_table, ()),
     "gpu": (gpu_table, ()),
 }

@@ -16,7 +16,7 @@ from studies.__main__ import main
 from studies.engine.runner import read_tables, run_experiment
 from studies.engine.store import Store, UnfinishedError
 from studies.peers import command, compare
-from studies.peers.methods import COARSE, DEFAULT, TUNED
+from studies.peers.methods import AVERAGED, COARSE, DEFAULT, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import QUICK, REAL
 from studies.peers.real_figures import COSTLY_PANELS, PANELS
@@ -49,6 +49,13 @@ def test_cells_are_means_over_splits():
     np.testing.assert_allclose(means[TUNED], [0.2, 0.2, 0.5, 0.5])
     np.testing.assert_allclose(means[DEFAULT], [0.4, 0.4, 0.4, 0.7])
     np.testing.assert_allclose(means[OTHER], [0.3, 0.1, 0.6, 0.5])
+
+
+def test_methods_run_on_few_splits_are_not_ranked():
+    values = toy_values()
+    values.loc[values.index.get_level_values("split") == 1, OTHER] = np.nan
+    assert list(compare.regular(values)) == [TUNED, DEFAULT]
+    assert list(compare.regular(toy_values())) == [TUNED, DEFAULT, OTHER]
 
 
 def test_mean_ranks():
@@ -199,7 +206,7 @@ def test_the_quick_run_leaves_tables_and_pictures(quick):
     assert f"{COARSE} in the place of {TUNED}" in ranks
     assert f"| {COARSE} |" not in ranks
     assert "Nemenyi" in ranks
-    assert "20 of 20 trials done; 3 cells of 2 datasets" in ranks
+    assert "32 of 32 trials done; 3 cells of 2 datasets" in ranks
     losses = (quick / "log-loss.md").read_text()
     assert "malignant against benign" in losses
     assert "christine" in losses
@@ -215,11 +222,23 @@ def test_rows_have_all_their_numbers(quick):
     assert rows.groupby("method")["fits"].nunique().eq(1).all()
 
 
+def test_claims_are_made_for_both_halves(quick):
+    """digits and breast_cancer are in the first half, of which the second says nothing."""
+    claims = (quick / "claims.md").read_text()
+    lines = [
+        line.split(" | ") for line in claims.splitlines() if line.startswith(("| all", "| n·d"))
+    ]
+    assert {line[1] for line in lines} == {"both", "first"}
+    assert {line[3] for line in lines} == {TUNED, AVERAGED}
+    alone = {line[4].split("; ")[1].rsplit(" ", 1)[0] for line in lines if line[3] == TUNED}
+    assert not any(METHODS[name].averages for name in alone)
+
+
 def test_failures_and_missing_packages_are_told(quick):
     frames = dict(read_tables(REAL, QUICK, quick))
     frames["failures"] = pd.DataFrame({"trial": [0], "method": ["x"], "reason": ["Bad: luck"]})
     frames["splits"] = frames["splits"].assign(missing="netcal; betacal")
-    told = coverage(frames, QUICK, 20)
+    told = coverage(frames, QUICK, 32)
     assert "x failed 1 times, first with “Bad: luck”" in told
     assert "netcal (12 trials), betacal (12 trials)" in told
 
@@ -227,11 +246,11 @@ def test_failures_and_missing_packages_are_told(quick):
 def test_a_part_of_the_datasets_can_be_run_first(quick, tmp_path, capsys):
     arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
     assert main([*arguments, "--datasets", "breast_cancer"]) == 0
-    assert "10 of 20 trials done" in capsys.readouterr().out
+    assert "16 of 32 trials done" in capsys.readouterr().out
     with (tmp_path / "real-splits.csv").open(newline="") as file:
         assert {row["dataset"] for row in csv.DictReader(file)} == {"breast_cancer"}
     assert main(arguments) == 0
-    assert "20 of 20 trials done" in capsys.readouterr().out
+    assert "32 of 32 trials done" in capsys.readouterr().out
     one, other = (read_tables(REAL, QUICK, folder)[""] for folder in (quick, tmp_path))
     pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
 

@@ -37,7 +37,7 @@ FEATURES = 64
 
 
 class Task(NamedTuple):
-    """What is told apart, from how many labels."""
+    """Which classes are separated, from how many labels."""
 
     name: str
     labels: int

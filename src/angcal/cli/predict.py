@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         nargs="?",
-        type=_confidence,
+        type=terminal.between_zero_and_one(0.9),
         const=0.9,
         metavar="CONFIDENCE",
         help="add intervals of this confidence (default: 0.9)",
@@ -90,13 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help="estimate the shares of the classes from the rows of this table, without labels",
     )
-
-
-def _confidence(text: str) -> float:
-    level = float(text)
-    if not 0.0 < level < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.9 is")
-    return level
 
 
 def execute(options: argparse.Namespace) -> None:

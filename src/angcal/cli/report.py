@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", help="heading of the report")
     parser.add_argument(
         "--threshold",
-        type=_threshold,
+        type=terminal.between_zero_and_one(0.2),
         default=0.5,
         help="probability from which on one would act (default: 0.5); the page can move it",
     )
@@ -52,13 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=terminal.at_least(1, "a number of repetitions from 1 up"),
         help="repetitions of the cross-validation (default: 1 to 4, fewer for larger tables)",
     )
-
-
-def _threshold(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1, as 0.2 is")
-    return value
 
 
 def execute(options: argparse.Namespace) -> None:

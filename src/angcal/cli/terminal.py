@@ -26,6 +26,9 @@ from angcal.tables.errors import MissingPackageError, clean
 
 PATIENCE = 2.0  # seconds before a bar appears
 
+COPIES = "copies"
+"""What ``--groups`` calls rows that are equal in every feature."""
+
 
 class Exit(IntEnum):
     """How a command ended, as its exit code."""
@@ -235,6 +238,18 @@ def at_least(least: int, message: str) -> Callable[[str], int]:
     return number
 
 
+def between_zero_and_one(example: float) -> Callable[[str], float]:
+    """A type of argument: numbers between 0 and 1, such as the example."""
+
+    def number(text: str) -> float:
+        value = float(text)
+        if not 0.0 < value < 1.0:
+            raise ArgumentTypeError(f"{text} is not between 0 and 1, as {example:g} is")
+        return value
+
+    return number
+
+
 def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
     """Arguments of the commands that fit a table."""
     parser.add_argument("data", type=Path, help="table with one row for each labeled case")
@@ -248,7 +263,8 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
         "--groups",
         metavar="COLUMN",
         help="column that says which rows belong together, such as a patient's number: "
-        "probabilities are then for rows of new groups",
+        "probabilities are then for rows of new groups; without a column of that name, 'copies' "
+        "takes rows that are equal in every feature",
     )
     parser.add_argument(
         "--positive",
@@ -326,7 +342,8 @@ def read_tables(options: Namespace, *, large: bool = False) -> Tables:
     table = _open_large(options) if large else None
     # Each import as late as it can be: what is refused is refused at once.
     if table is None:
-        needed = [options.target, *([options.groups] if options.groups else [])]
+        named = [] if options.groups in (None, COPIES) else [options.groups]
+        needed = [options.target, *named]
         frame = read_table(options.data, needed=needed, **given)
         from angcal.tables.targets import split_target
 
@@ -334,7 +351,8 @@ def read_tables(options: Namespace, *, large: bool = False) -> Tables:
     else:
         features, y = table.sample, table.y
     groups = None
-    if options.groups is not None:
+    of_copies = options.groups == COPIES and COPIES not in features.columns
+    if options.groups is not None and not of_copies:
         from angcal.tables.targets import split_groups
 
         features, groups = split_groups(features, options.groups)
@@ -348,6 +366,10 @@ def read_tables(options: Namespace, *, large: bool = False) -> Tables:
     features = choose_columns(
         features, drop=options.drop, keep=options.keep, identifier=options.id or ""
     )
+    if of_copies:
+        groups = (
+            features.groupby(list(features.columns), dropna=False, sort=False).ngroup().to_numpy()
+        )
     shown = y if table is None else y[table.sampled]
     warn_about(features, shown, options.target, grouped=groups is not None)
     given |= {"sheet": None}  # of the table, not of the pool

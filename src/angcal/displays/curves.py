@@ -19,6 +19,7 @@ from angcal.displays.style import (
     fitted_part,
     histogram_below,
     plain_number,
+    shade,
 )
 from angcal.metrics import as_vector
 
@@ -266,15 +267,12 @@ class PenaltyPathDisplay(PanelDisplay):
         )
         return line
 
-    def _band(self, ax: Axes, low: Floats, high: Floats, line: Any) -> None:
-        ax.fill_between(self.path.C, low, high, color=line.get_color(), alpha=0.15, lw=0)
-
     def _draw_log_loss(self, ax: Axes) -> Any:
         mean, error = self.path.log_loss, self.path.log_loss_se
         plain = self.path.uncalibrated_log_loss
         self._line(ax, plain, 1, "uncalibrated")
         line = self._line(ax, mean, 0, "calibrated")
-        self._band(ax, mean - error, mean + error, line)
+        shade(ax, self.path.C, mean - error, mean + error, line)
         # Under weak penalties the uncalibrated loss can be so large that nothing else would show.
         highest = 1.6 * float(np.nanmax(mean + error))
         if float(np.nanmax(plain)) > highest:
@@ -290,7 +288,7 @@ class PenaltyPathDisplay(PanelDisplay):
     def _draw_cosine(self, ax: Axes) -> Any:
         line = self._line(ax, self.path.cosine, 0, "cosine, given the link")
         low, high = np.asarray(self.path.cosine_interval).T
-        self._band(ax, low, high, line)
+        shade(ax, self.path.C, low, high, line)
         if not np.isfinite(self.path.cosine).any():
             ax.text(0.5, 0.5, "no angle was found", ha="center", transform=ax.transAxes)
         return line

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from angcal.displays.style import FAINT, STYLES, Display, probabilities_of
+from angcal.displays.style import (
+    FAINT,
+    Display,
+    add_curve,
+    curves_on,
+    probabilities_of,
+    shade,
+)
 from angcal.metrics import DecisionCurve, decision_curve
 
 if TYPE_CHECKING:
@@ -161,24 +168,16 @@ class DecisionCurveDisplay(Display):
         """
         ax, curve = self._start(ax, (5.5, 4.0)), self.curve
         gid = "angcal-decision-curve"
-        earlier = sum(line.get_gid() == gid for line in ax.lines)
+        earlier = curves_on(ax, gid)
         if not earlier:
             self._draw_frame(ax)
-        color, _, dash = STYLES[earlier % len(STYLES)]
         label = self.name if name is None else name
-        (self.line_,) = ax.plot(
-            curve.thresholds,
-            curve.net_benefit,
-            gid=gid,
-            label="_curve" if label is None else label,
-            **({"color": color, "linestyle": dash, "zorder": 3} | line_options),
-        )
+        self.line_ = add_curve(ax, gid, curve.thresholds, curve.net_benefit, label, line_options)
         self.band_ = None
         if band:
-            reach, shade = 2.0 * curve.standard_error, self.line_.get_color()
+            reach = 2.0 * curve.standard_error
             ends = curve.net_benefit - reach, curve.net_benefit + reach
-            look: dict[str, Any] = {"color": shade, "alpha": 0.15, "linewidth": 0, "zorder": 0}
-            self.band_ = ax.fill_between(curve.thresholds, *ends, **look)
+            self.band_ = shade(ax, curve.thresholds, *ends, self.line_)
         # Treating all goes down without end; what is below a little loss is of no interest.
         top = max(ax.get_ylim()[1] if earlier else 0.0, 1.1 * float(curve.net_benefit.max()), 1e-3)
         top = max(top, 1.1 * float(curve.treat_all.max()))

@@ -111,5 +111,4 @@ class PlanDisplay(Display):
         axes.set_xlabel("labels")
         axes.set_ylabel(self.name)
         axes.legend()
-        self.ax_, self.figure_ = axes, axes.figure
         return self

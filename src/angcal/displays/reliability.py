@@ -15,8 +15,11 @@ from angcal.displays.style import (
     STYLES,
     Display,
     PanelDisplay,
+    add_curve,
+    curves_on,
     histogram_below,
     probabilities_of,
+    shade,
 )
 from angcal.metrics import (
     ReliabilityCurve,
@@ -192,28 +195,18 @@ class ReliabilityDisplay(Display):
         """
         ax = self._start(ax, (5.0, 6.3 if histogram else 5.0))
         _draw_frame(ax, self.of_likeliest)
-        # By its id a second curve on the same axes finds the first one.
-        gid = "angcal-reliability-curve"
-        earlier = sum(line.get_gid() == gid for line in ax.lines)
-        color, marker, dash = STYLES[earlier % len(STYLES)]
-        style = {"color": color, "marker": marker, "linestyle": dash, "markersize": 5.5}
+        gid, curve = "angcal-reliability-curve", self.curve
+        _, marker, dash = STYLES[curves_on(ax, gid) % len(STYLES)]
+        # Bins at 0 and 1 keep whole markers.
+        look = {"marker": marker, "markersize": 5.5, "clip_on": False} | line_options
         label = self.name if name is None else name
-        curve = self.curve
-        # Bins at 0 and 1 keep whole markers; "_" hides the unnamed curve from the legend.
-        (self.line_,) = ax.plot(
-            curve.mean_predicted,
-            curve.observed,
-            gid=gid,
-            label="_curve" if label is None else label,
-            **({"clip_on": False, "zorder": 3} | style | line_options),
-        )
-        shade = self.line_.get_color()
+        self.line_ = add_curve(ax, gid, curve.mean_predicted, curve.observed, label, look)
         self.band_ = self.histogram_ax_ = None
         if band:
-            look: dict[str, Any] = {"color": shade, "alpha": 0.15, "linewidth": 0, "zorder": 0}
-            self.band_ = ax.fill_between(curve.mean_predicted, curve.lower, curve.upper, **look)
+            ends = curve.lower, curve.upper
+            self.band_ = shade(ax, curve.mean_predicted, *ends, self.line_)
         if histogram:
-            self.histogram_ax_ = self._draw_histogram(ax, shade, dash)
+            self.histogram_ax_ = self._draw_histogram(ax, self.line_.get_color(), dash)
         ax.legend(loc="best", frameon=False)
         return self
 
@@ -230,7 +223,7 @@ class ReliabilityDisplay(Display):
 def _draw_frame(ax: Axes, of_likeliest: bool) -> None:
     """The diagonal of a calibrated predictor, unless an earlier curve drew it."""
     gid = "angcal-reliability-diagonal"
-    if any(line.get_gid() == gid for line in ax.lines):
+    if curves_on(ax, gid):
         return
     ax.plot([0, 1], [0, 1], color=FAINT, lw=1, gid=gid, label="perfect", zorder=1)
     across, up = "Mean predicted probability", "Observed frequency"

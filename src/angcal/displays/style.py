@@ -115,6 +115,27 @@ def histogram_below(
     return below
 
 
+def curves_on(ax: Axes, gid: str) -> int:
+    """How many curves of one kind the axes have already, which carry its id."""
+    return sum(line.get_gid() == gid for line in ax.lines)
+
+
+def add_curve(
+    ax: Axes, gid: str, x: Floats, y: Floats, name: str | None, options: dict[str, Any]
+) -> Any:
+    """A line in the color and dash that come after those of its kind; `options` go over these."""
+    color, _, dash = STYLES[curves_on(ax, gid) % len(STYLES)]
+    # "_" hides an unnamed curve from the legend.
+    look = {"color": color, "linestyle": dash, "zorder": 3} | options
+    (line,) = ax.plot(x, y, gid=gid, label="_curve" if name is None else name, **look)
+    return line
+
+
+def shade(ax: Axes, x: Floats, low: Floats, high: Floats, line: Any) -> Any:
+    """A faint band in the color of a line."""
+    return ax.fill_between(x, low, high, color=line.get_color(), alpha=0.15, lw=0, zorder=0)
+
+
 def probabilities_of(estimator: Any, X: Any) -> Any:
     """``predict_proba`` of rows, or what is wrong."""
     if not hasattr(estimator, "predict_proba"):

@@ -13,6 +13,7 @@ from angcal._typing import Floats, Matrix
 from angcal.angle import Angle
 from angcal.arrays import is_tensor, on_host, placed_like
 from angcal.calibrate import Calibration, Options, calibrate
+from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.options import resolved_link, resolved_softmax
 from angcal.estimators.prediction import CalibratedPrediction
 from angcal.estimators.training import Training, check_tensor, on_device
@@ -138,12 +139,13 @@ class AngularBase(CalibratedPrediction):
             )
         return rows, training.codes, pool
 
+    @lazy_on_dask
     def predict_interval(self, X: Any, kind: str = "curve", confidence: float = 0.9) -> Floats:
         r"""Where a probability lies with this confidence: lower and upper end.
 
         Parameters
         ----------
-        X : (n, d) array, sparse matrix, dataframe or tensor
+        X : (n, d) array, sparse matrix, dataframe, tensor or Dask collection
             New rows.
         kind : {"curve", "row"}, default="curve"
             "curve": the calibrated probability of all rows with this score, which n labels tell
@@ -157,7 +159,8 @@ class AngularBase(CalibratedPrediction):
         Returns
         -------
         (n, 2) or (n, K, 2) array
-            Of P(y = classes_[1]) for two classes, of each class for more; a tensor where X is one.
+            Of P(y = classes_[1]) for two classes, of each class for more; a tensor where X is one,
+            and lazy where X is a Dask collection.
 
         Notes
         -----
@@ -239,7 +242,7 @@ class AngularBase(CalibratedPrediction):
             link=link,
             link_known=known,
             angle=self.angle,
-            # Tensors have methods that an operator is told by.
+            # Tensors have the methods that mark an operator.
             covariance=on_host(self.covariance) if is_tensor(self.covariance) else self.covariance,
             pool=opened,
             confidence=self.confidence,

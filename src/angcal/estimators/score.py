@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 
 from angcal._typing import Floats
@@ -18,6 +18,9 @@ from angcal.estimators.options import check_observables
 from angcal.estimators.training import Training
 from angcal.multiclass import class_scores
 from angcal.sklearn_problems import is_joint, point_of, unwrap
+
+GROUP_SPLITS = 20
+"""Tries to set whole groups aside such that every class is on both sides."""
 
 
 class ScoreCalibratedClassifier(AroundModel):
@@ -41,7 +44,8 @@ class ScoreCalibratedClassifier(AroundModel):
         class for more.
     scores : {"loo", "holdout"}, default="loo"
     holdout_size : float, default=0.3
-        Share of the rows set aside with ``scores="holdout"``, stratified.
+        Share of the rows set aside with ``scores="holdout"``, stratified; of the groups where there
+        are any, which stay whole.
     polish : bool, default=False
         Finish the base model's optimization before reading it; for two classes only.
     observables : {"auto", "exact", "randomised"}, default="auto"
@@ -177,20 +181,19 @@ class ScoreCalibratedClassifier(AroundModel):
 
     def _split(self, training: Training) -> tuple[Any, Any]:
         """Row numbers of the training and of the held-out part, both with every class."""
-        codes, K = training.codes, training.n_classes
-        if training.groups is not None:
-            raise ValueError("groups are for scores='loo'; a holdout of whole groups is not made.")
+        codes, K, groups = training.codes, training.n_classes, training.groups_of(training.X)
         counts = np.bincount(codes.astype(np.intp))
         cause = None
         try:
-            parts = train_test_split(
-                np.arange(len(codes)),
-                test_size=self.holdout_size,
-                stratify=codes,
-                random_state=self.random_state,
-            )
-            if all(len(np.unique(codes[part])) == K for part in parts):
-                return parts
+            options = {"test_size": self.holdout_size, "random_state": self.random_state}
+            if groups is None:
+                splits = [train_test_split(np.arange(len(codes)), stratify=codes, **options)]
+            else:
+                whole = GroupShuffleSplit(n_splits=GROUP_SPLITS, **options)
+                splits = list(whole.split(codes, groups=groups.codes))
+            for parts in splits:
+                if all(len(np.unique(codes[part])) == K for part in parts):
+                    return parts
         except ValueError as error:
             cause = error
         smallest = f"{counts[1]} of them positive" if K == 2 else f"{counts.min()} of one class"

@@ -97,7 +97,7 @@ class Training:
         )
 
     def groups_of(self, X: Matrix) -> Groups | None:
-        """Rows that belong together; copies are told by rows as the linear model sees them."""
+        """Rows that belong together; copies are rows alike as the linear model sees them."""
         if self.groups is None:
             return None
         found = groups_of(copies(X) if isinstance(self.groups, str) else self.groups)
@@ -416,10 +416,11 @@ def encode(y: Any, many_classes: bool = False) -> tuple[np.ndarray, Floats]:
 
 
 def _integer_classes(y: Any) -> np.ndarray | None:
-    """The two classes of a plain array of integers or flags, which needs no further questions."""
-    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iub" and len(y)):
+    """The two classes of a plain array of whole numbers or flags, which needs no more questions."""
+    if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iubf" and len(y)):
         return None
     # Two comparisons: sorting or hashing a large y to find two values takes several times as long.
     classes = np.array([y.min(), y.max()])
+    whole = y.dtype.kind != "f" or all(float(value).is_integer() for value in classes)
     two = classes[0] != classes[1] and bool(np.all((y == classes[0]) | (y == classes[1])))
-    return classes if two else None
+    return classes if whole and two else None

@@ -12,7 +12,7 @@ from angcal._typing import Floats, Matrix
 from angcal.leverages.factorized import PenalizedHessian, factorize_exactly
 from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
-from angcal.rows import FarRows, Rows, as_rows
+from angcal.rows import DenseRows, FarRows, Rows, as_rows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
@@ -98,20 +98,19 @@ def factorize(
         D.
     penalty_curvature : float, (d,) or (d, d) array
         N∇²g of the smooth part.
-    fit_intercept : bool
-    intercept_curvature : float, default=0.0
-        N·q₀; zero for a free intercept.
+    fit_intercept, intercept_curvature : bool, float
+        The latter is N·q₀, zero for a free intercept.
     active : (d,) bool array, optional
         Coordinates that are not pinned at zero by an ℓ₁ penalty.
     method : {"exact", "single", "randomised", "auto"}, default="exact"
         "single" is exact in single precision where that will do. "randomised" needs products with
         X only (:mod:`angcal.leverages.sampled`) and a penalty on every column; "auto" takes it
-        where it is possible and the smaller side of X is large, and factorizes a small
-        well-conditioned matrix in single precision.
+        where that can be and the smaller side is large, and is "single" otherwise.
     """
     d = X.shape[1]
     columns = np.arange(d) if active is None else np.flatnonzero(active)
     Q = _restrict(penalty_curvature, columns)
+    rows = as_rows(X, fit_intercept)
 
     def exact() -> PenalizedHessian | FarHessian:
         # Rows that come in blocks stay where they are; the primal needs no more of them.
@@ -123,8 +122,11 @@ def factorize(
             return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        single = method in ("auto", "single")
-        return factorize_exactly(*common, single=single)
+        if method not in ("auto", "single"):
+            return factorize_exactly(*common)
+        # Many penalties, and the look at sampled rows before, share one copy.
+        kept = rows.single if active is None and isinstance(rows, DenseRows) else None
+        return factorize_exactly(*common, single=kept or as_rows(X_active, fit_intercept).single)
 
     if method in ("exact", "single"):
         return exact()
@@ -133,7 +135,6 @@ def factorize(
         raise ValueError(f"observables='randomised' is not possible: {reason}. Use 'auto'.")
     if reason is not None or (method == "auto" and not _samples(X)):
         return exact()
-    rows = as_rows(X, fit_intercept)
     sampled = SampledHessian(rows, curvatures, Q, intercept_curvature)
     if method == "auto" and sampled.is_correlated:
         return exact()

@@ -2,24 +2,21 @@ r"""M = LLᵀ with L⁻¹: the one factorisation that every exact answer about �
 
 NumPy and SciPy each bring a BLAS whose threads wait for work by spinning (:mod:`angcal.threads`).
 Up to a side of about a thousand a factor is so soon done that their fight over the cores would cost
-more, so all of it stays with NumPy, which has no triangular inverse. By halves, matrix products do
-nearly all of the work and give both at once:
-
-    M = [A ·; B C],  L = [L_A 0; B L_A⁻ᵀ  L_S],  L⁻¹ = [L_A⁻¹ 0; −L_S⁻¹(B L_A⁻ᵀ)L_A⁻¹  L_S⁻¹]
-
-with S = C − (B L_A⁻ᵀ)(B L_A⁻ᵀ)ᵀ. Larger ones go to SciPy, which sums, factorises and inverts in
-place: there is one square of that side, and never another.
+more: SciPy then has one thread, and gives the inverse along with the factor. Larger ones are
+summed, factorised and inverted in place: there is one square of that side, and never another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from angcal._typing import Floats
+from angcal.threads import side_pools_at_rest
 
 LARGEST_NUMPY_SIDE = 1000
 LEAF = 48
@@ -61,6 +58,17 @@ class Triangle:
         if self._inverse is not None:
             return self._inverse @ rhs
         return linalg.solve_triangular(self._lower, rhs, lower=True, check_finite=False)
+
+    def lengths(self, rows: Floats) -> Floats:
+        """‖L⁻¹x_i‖² of rows, which are overwritten."""
+        (multiply,) = linalg.get_blas_funcs(("trmm",), (self.inverse,))
+        with self.at_rest():
+            half = multiply(1.0, self.inverse, rows.T, lower=1, overwrite_b=1)
+        return np.einsum("ij,ij->j", half, half).astype(np.float64)
+
+    def at_rest(self) -> AbstractContextManager[None]:
+        """One thread for SciPy where more would not help."""
+        return side_pools_at_rest() if len(self) <= LARGEST_NUMPY_SIDE else nullcontext()
 
 
 def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64) -> Floats:
@@ -128,27 +136,20 @@ def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
 
 
 def _factorise(matrix: Floats) -> Triangle:
-    if len(matrix) <= LARGEST_NUMPY_SIDE:
-        return Triangle(*_by_halves(matrix))
     # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
     matrix = matrix if matrix.flags.f_contiguous else matrix.T
-    return Triangle(linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False))
+    factorise, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))
+    if len(matrix) > LARGEST_NUMPY_SIDE:
+        return Triangle(_checked(*factorise(matrix, lower=1, overwrite_a=1)))
+    with side_pools_at_rest():
+        lower = _checked(*factorise(matrix, lower=1, overwrite_a=1))
+        return Triangle(lower, invert(lower, lower=1)[0])
 
 
-def _by_halves(matrix: Floats) -> tuple[Floats, Floats]:
-    """(L, L⁻¹)."""
-    if len(matrix) <= LEAF:
-        root = np.asarray(np.linalg.cholesky(matrix), dtype=matrix.dtype)
-        return root, np.tril(np.linalg.inv(root))
-    h = len(matrix) // 2
-    lower: Floats = np.zeros_like(matrix)
-    inverse: Floats = np.zeros_like(matrix)
-    lower[:h, :h], inverse[:h, :h] = _by_halves(matrix[:h, :h])
-    corner = matrix[h:, :h] @ inverse[:h, :h].T
-    lower[h:, :h] = corner
-    lower[h:, h:], inverse[h:, h:] = _by_halves(matrix[h:, h:] - corner @ corner.T)
-    inverse[h:, :h] = -inverse[h:, h:] @ (corner @ inverse[:h, :h])
-    return lower, inverse
+def _checked(lower: Floats, failed: int) -> Floats:
+    if failed:
+        raise np.linalg.LinAlgError(f"the leading minor of order {failed} is not positive")
+    return lower
 
 
 def row_parts(side: int) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ and D_i A_ii = 1 − (B⁻¹)_ii: only the diagonal of an inverse is needed, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,7 +71,8 @@ def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
     """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
     n, d = Y.shape
     product = np.empty((n, n), dtype=Y.dtype)
-    for part in slices(n, plan.BLOCK_ENTRIES, d):
+    # Never more than a sixteenth of the rows at a time.
+    for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
         found = Y[part.start :] @ Y[part].T.toarray(order="C")
         product[part.start :, part] = found
         product[part, part.start :] = found.T
@@ -126,18 +127,18 @@ def factorize_exactly(
     intercept_curvature: float,
     columns: np.ndarray,
     d: int,
-    single: bool = False,
+    single: Callable[[], Rows] | None = None,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
-    ``single`` asks for single precision, which is followed for dense rows where the matrix is well
-    enough conditioned for it.
+    ``single`` gives the rows in single precision, which is followed where the matrix is well enough
+    conditioned for it.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if isinstance(X, Rows):
         return PenalizedHessian("primal", _Primal(*common))
-    single = single and X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
+    fits = X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1
@@ -147,10 +148,11 @@ def factorize_exactly(
             "Add a ridge penalty."
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
-    pays = not (dual_is_smaller and n <= LARGEST_NUMPY_SIDE)
-    if single and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
+    # A sparse Gram matrix is what takes the time of a small one.
+    pays = not (dual_is_smaller and sparse.issparse(X) and n <= LARGEST_NUMPY_SIDE)
+    if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
-            found = engine(*common, dtype=np.float32)
+            found = engine(single().in_memory, *common[1:], dtype=np.float32)
             return PenalizedHessian(side, found, "factorized in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
@@ -178,7 +180,9 @@ class _Primal(WholeBlocks):
     ) -> None:
         self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
-        self._rows = as_rows(X.astype(dtype) if dtype == np.float32 else X, fit_intercept)
+        self._rows = as_rows(
+            X.astype(dtype, copy=False) if dtype == np.float32 else X, fit_intercept
+        )
         self._fit_intercept = fit_intercept
         M = self._gram(D.astype(dtype))
         self._add_penalty(M, Q, intercept_curvature)
@@ -212,15 +216,16 @@ class _Primal(WholeBlocks):
             M[:k, k] = M[k, :k] = X.T @ D
             M[k, k] = D.sum()
             return M
-        half = np.sqrt(D)[:, None]
-        return sum_of_squares((half[part] * b for part, b in self._lines(dtype)), k + 1, dtype)
+        return sum_of_squares(self._scaled_lines(np.sqrt(D)[:, None]), self._rows.width, dtype)
 
-    def _lines(self, dtype: Any) -> Iterator[tuple[slice, Floats]]:
-        """Blocks of x̃."""
-        for part, block in self._rows.dense_blocks(dtype):
-            if self._rows.intercept:
-                block = np.column_stack([block, np.ones(len(block), dtype=dtype)])
-            yield part, block
+    def _scaled_lines(self, half: Floats) -> Iterator[Floats]:
+        """Blocks of x̃ times factors of rows."""
+        k = self._rows.shape[1]
+        for part, block in self._rows.dense_blocks(half.dtype):
+            lines = np.empty((len(block), self._rows.width), dtype=half.dtype)
+            np.multiply(block, half[part], out=lines[:, :k])
+            lines[:, k:] = half[part]
+            yield lines
 
     def _solve(self, rhs: Floats) -> Floats:
         scale = self._scale if rhs.ndim == 1 else self._scale[:, None]
@@ -238,18 +243,12 @@ class _Primal(WholeBlocks):
         return full, float(step[-1]) if self._fit_intercept else 0.0
 
     def leverages(self) -> Floats:
-        h = np.zeros(self._rows.shape[0])
         # One inverse of the factor and a product is twice as fast as solving for all rows.
-        inverse, k = self._triangle.inverse, self._rows.shape[1]
-        for rows, block in self._rows.dense_blocks(inverse.dtype):
-            scaled = block * self._scale[:k]
-            for low, high in row_parts(len(inverse)):
-                # Row j of a lower triangle ends at column j.
-                half = scaled[:, :high] @ inverse[low:high, : min(high, k)].T
-                if self._fit_intercept and high > k:
-                    half += inverse[low:high, k] * self._scale[k]
-                h[rows] += np.einsum("ij,ij->i", half, half)
-        return h
+        parts, ones = [], np.ones((self._rows.shape[0], 1), dtype=self._scale.dtype)
+        for lines in self._scaled_lines(ones):
+            lines *= self._scale
+            parts.append(self._triangle.lengths(lines))
+        return np.concatenate(parts)
 
     @property
     def columns(self) -> int:
@@ -291,7 +290,7 @@ class _Dual(WholeBlocks):
         self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
         penalized = Q > 0
-        X = X.astype(dtype) if dtype == np.float32 else X
+        X = X.astype(dtype, copy=False) if dtype == np.float32 else X
         self._penalized = None if penalized.all() else np.flatnonzero(penalized)
         self._free = np.flatnonzero(~penalized)
         self._P = X if self._penalized is None else X[:, self._penalized]

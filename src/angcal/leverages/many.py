@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.interpolate import CubicSpline
 
 from angcal import plan
 from angcal._typing import Floats
@@ -136,21 +136,27 @@ def _sampled_or_exact(
     with_coupling: bool,
     exactly: str,
     at_once: int,
+    most: int | None = None,
 ) -> Leverages:
     """Sampled rows from the strongest penalty on, and factorizations from where these will not do.
 
-    Few problems at a time: strong penalties should not wait for weak ones.
+    Few problems at a time: strong penalties should not wait for weak ones. At most the first ones
+    are sampled, all by default.
     """
+    m, remark = len(strengths), ""
     found: list[Leverages] = []
-    for part in slices(len(strengths), at_once):
+    done, most = 0, m if most is None else most
+    for part in slices(most, at_once):
         try:
             found.append(_sampled(rows, D[:, part], strengths[part], order, tolerance))
         except NotConvergedError as error:
             # Weaker penalties, which follow, would only need more steps.
-            rest = slice(part.start, None)
-            exact = _exact(rows, D[:, rest], strengths[rest], with_coupling, exactly)
-            found.append(replace(exact, remark=f"factorized, as {error}"))
+            remark = f"factorized, as {error}"
             break
+        done = part.stop
+    if done < m:
+        exact = _exact(rows, D[:, done:], strengths[done:], with_coupling, exactly)
+        found.append(replace(exact, remark=remark))
     return _joined(found)
 
 
@@ -202,39 +208,50 @@ def _at_knots(
     smoother still in units of the sizes s that rows have by the Hessian's diagonal
     (:meth:`angcal.rows.Rows.row_sizes`).
     """
-    knots = _knots(strengths)
-    few, D_few = strengths[knots], D[:, knots]
+    places = knots(strengths)
+    few, D_few = strengths[places], D[:, places]
     # Rows of rare columns differ more than a few of them can tell: sampled only where they have to.
     rare = isinstance(rows, SparseRows) and not plan.samples(*rows.shape)
     turned = isinstance(rows, RotatedRows) and rows.correlated
-    if rare or turned or _is_correlated(rows, D, strengths):
-        found = _exact(rows, D_few, few, with_coupling, "single")
+    exactly = "exact" if rare else "single"
+    given = (rows, D_few, few, order, tolerance, with_coupling, exactly, 3)
+    if rare or turned:
+        found = _exact(rows, D_few, few, with_coupling, exactly)
+    elif not _is_correlated(rows, D, strengths, len(strengths) // 2):
+        found = _sampled_or_exact(*given)
     else:
-        found = _sampled_or_exact(rows, D_few, few, order, tolerance, with_coupling, "single", 3)
-    if len(knots) == len(strengths):
+        # Under strong penalties columns hardly matter to each other.
+        strong = min(3, len(few))
+        found = _sampled_or_exact(
+            *given, 0 if _is_correlated(rows, D_few, few, strong - 1) else strong
+        )
+    if len(places) == len(strengths):
         return found
     levels = np.where(rows.intercept, 1.0 / D.sum(axis=0), 0.0)
     sizes = SampledHessian(rows, D, np.tile(strengths, (rows.shape[1], 1))).sizes - levels
     sizes = np.maximum(sizes, np.finfo(float).tiny)
     x = -np.log(strengths)
 
-    def between(values: Floats, curve: type[CubicSpline | PchipInterpolator]) -> Floats:
-        # Rows without an entry, and sampled ones of which rounding has left less than nothing.
-        logs = np.log(np.maximum(values / sizes[:, knots], SMALLEST_STEP))
-        return sizes * np.exp(curve(x[knots], logs, axis=1)(x))
+    def between(values: Floats, axis: int) -> Floats:
+        return np.exp(CubicSpline(x[places], np.log(values), axis=axis)(x))
 
-    steps = between(
-        (found.values - levels[knots]) / remaining_curvature(found.values, D_few), CubicSpline
-    )
+    # Of sampled rows rounding may have left less than nothing.
+    own = (found.values - levels[places]) / remaining_curvature(found.values, D_few)
+    own = np.maximum(own, SMALLEST_STEP * sizes[:, places])
+    steps = sizes * between(own / sizes[:, places], 1)
     h = (steps + levels) / (1.0 + steps * D)
-    h[:, knots] = found.values
-    # A coupling may be rounded to zero at a knot, and splines swing wide about a logarithm of it.
-    coupling = None if found.coupling is None else between(found.coupling, PchipInterpolator)
-    errors = np.interp(x, x[knots], np.broadcast_to(found.step_error, len(knots)))
+    h[:, places] = found.values
+    coupling = None
+    if found.coupling is not None:
+        # Those of single rows are noisy, and only their mean is asked for.
+        strength = np.maximum(found.coupling.sum(axis=0), np.finfo(float).tiny) / own.sum(axis=0)
+        coupling = between(strength, 0) * steps
+        coupling[:, places] = found.coupling
+    errors = np.interp(x, x[places], np.broadcast_to(found.step_error, len(places)))
     return Leverages(h, coupling, found.side, errors, found.remark)
 
 
-def _knots(strengths: Floats) -> np.ndarray:
+def knots(strengths: Floats) -> np.ndarray:
     """Numbers of some of the penalties, the last among them; all where they are few or uneven."""
     m, gaps = len(strengths), -np.diff(np.log(strengths))
     if m < 8 or np.any(gaps <= 0) or np.ptp(gaps) > 0.1:
@@ -246,11 +263,10 @@ def _knots(strengths: Floats) -> np.ndarray:
     return np.rint(np.linspace(0, m - 1, max(count, 4))).astype(np.intp)
 
 
-def _is_correlated(rows: Rows, D: Floats, strengths: Floats) -> bool:
-    """Whether sampled rows would not do under the middle one of the penalties."""
-    middle = len(strengths) // 2
-    Q = np.full(rows.shape[1], strengths[middle])
-    return SampledHessian(rows, np.ascontiguousarray(D[:, middle]), Q).is_correlated
+def _is_correlated(rows: Rows, D: Floats, strengths: Floats, place: int) -> bool:
+    """Whether sampled rows would not do under one of the penalties."""
+    Q = np.full(rows.shape[1], strengths[place])
+    return SampledHessian(rows, np.ascontiguousarray(D[:, place]), Q).is_correlated
 
 
 def _far_in_parts(rows: FarRows, D: Floats, strengths: Floats, with_coupling: bool) -> Leverages:

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
 from angcal.metrics.scores import mean_and_error
-from angcal.metrics.validation import as_probabilities, as_weights, require_length, samples
+from angcal.metrics.validation import (
+    as_group_numbers,
+    as_probabilities,
+    as_weights,
+    require_length,
+    samples,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +58,7 @@ def decision_curve(
     *,
     thresholds: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> DecisionCurve:
     """NB(t) = P(y = 1, p ≥ t) − t/(1 − t)·P(y = 0, p ≥ t): true positives in units of all rows.
 
@@ -67,6 +74,8 @@ def decision_curve(
         t, at least 0 and below 1; by default 0.01, 0.02, …, 0.99.
     sample_weight : array-like of shape (n,), optional
         Weights.
+    groups : array-like of shape (n,), optional
+        Rows that belong together, such as those of one patient: errors take groups as independent.
 
     Returns
     -------
@@ -95,9 +104,10 @@ def decision_curve(
         raise ValueError(
             "thresholds holds 1.0, where a false positive would cost infinitely much; leave it out."
         )
+    together = None if groups is None else as_group_numbers(groups, len(y))
     worth = y - (1.0 - y) * (t / (1.0 - t))[:, None]
     found = [
-        mean_and_error(np.where(p >= at, row, 0.0), weight)
+        mean_and_error(np.where(p >= at, row, 0.0), weight, together)
         for at, row in zip(t, worth, strict=True)
     ]
     benefit, error = np.array(found).T

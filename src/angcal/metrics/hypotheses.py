@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 from angcal._typing import Floats
 from angcal.metrics.calibration import bin_index, interior_edges
 from angcal.metrics.kernel import checked_pairs, kernel_pair_means
-from angcal.metrics.scores import both_classes
+from angcal.metrics.scores import binary_samples
 from angcal.metrics.validation import Classes, Codes, class_samples, indicators, samples
 
 
@@ -49,8 +49,7 @@ def _of_any_classes(
     """Codes, (n, K) probabilities and weights; one column is that of the second of two classes."""
     if np.ndim(y_prob) == 2:
         return class_samples(y_true, y_prob, classes, sample_weight)
-    y, p, weight = samples(y_true, y_prob, sample_weight)
-    return y.astype(np.intp), both_classes(p), weight
+    return binary_samples(y_true, y_prob, sample_weight)
 
 
 def spiegelhalter_test(

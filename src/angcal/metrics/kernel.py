@@ -8,6 +8,7 @@ from scipy.fft import dct, idct
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import slices
 from angcal.metrics.validation import (
@@ -19,8 +20,6 @@ from angcal.metrics.validation import (
     require_length,
     samples,
 )
-
-_ENTRIES_PER_BLOCK = 2**22  # 32 MiB of doubles: the n × n kernel is never held whole
 
 
 def _positive(bandwidth: float) -> float:
@@ -213,7 +212,7 @@ def kernel_pair_means(P: Floats, residuals: Floats, weight: Floats, bandwidth: f
     weight = weight / weight.sum()
     flat = (weight[:, None, None] * residuals).reshape(len(P), -1)
     total = -np.sum(flat**2, axis=0)
-    for rows in slices(len(P), _ENTRIES_PER_BLOCK, len(P)):
+    for rows in slices(len(P), plan.BLOCK_ENTRIES, len(P)):  # the kernel is never held whole
         # The city-block distance is twice the total variation.
         kernel = np.exp(-cdist(P[rows], P, "cityblock") / (2.0 * bandwidth))
         total += np.sum(flat[rows] * (kernel @ flat), axis=0)

@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 
 from angcal._typing import Floats
 from angcal.metrics.scores import PROBABILITY_FLOOR
-from angcal.metrics.validation import samples, smoothed_targets
+from angcal.metrics.validation import as_group_numbers, samples, smoothed_targets
 
 
 @dataclass(frozen=True)
@@ -132,15 +132,7 @@ def calibration_line(
     line = _line(scores, target, weight, confidence)
     if groups is None:
         return line
-    return _by_groups(line, scores, target, weight, _numbered(groups, len(y)))
-
-
-def _numbered(groups: ArrayLike, n: int) -> np.ndarray:
-    """Groups as 0, 1, …"""
-    together = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
-    if len(together) != n:
-        raise ValueError(f"groups has {len(together)} entries for {n} rows; give one each.")
-    return together
+    return _by_groups(line, scores, target, weight, as_group_numbers(groups, len(y)))
 
 
 def _line(scores: Floats, target: Floats, weight: Floats, confidence: float) -> CalibrationLine:

@@ -34,7 +34,7 @@ PROBABILITY_FLOOR = 1e-12
 # --- Proper scores ---------------------------------------------------------------------------
 
 
-def _binary_samples(
+def binary_samples(
     y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[Codes, Floats, Floats]:
     """`samples` as codes, two columns of probabilities, and weights."""
@@ -83,7 +83,7 @@ def brier_score(
     >>> brier_score([0, 1], [0.5, 1.0])
     0.125
     """
-    return _mean_brier(*_binary_samples(y_true, y_prob, sample_weight))
+    return _mean_brier(*binary_samples(y_true, y_prob, sample_weight))
 
 
 def multiclass_brier_score(
@@ -150,7 +150,7 @@ def log_loss(
     >>> round(log_loss([0, 1], [0.5, 0.5]), 6)
     0.693147
     """
-    return _mean_log_loss(*_binary_samples(y_true, y_prob, sample_weight))
+    return _mean_log_loss(*binary_samples(y_true, y_prob, sample_weight))
 
 
 def multiclass_log_loss(

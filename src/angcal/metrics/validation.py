@@ -76,6 +76,14 @@ def as_weights(sample_weight: ArrayLike | None, n_samples: int) -> Floats:
     return weight
 
 
+def as_group_numbers(groups: ArrayLike, n_samples: int) -> np.ndarray:
+    """Groups as 0, 1, …"""
+    together = np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+    if len(together) != n_samples:
+        raise ValueError(f"groups has {len(together)} entries for {n_samples} rows; give one each.")
+    return together
+
+
 def require_length(vector: Floats, name: str, n_samples: int) -> None:
     """Raise a ValueError unless `vector` has one entry or row per sample."""
     if len(vector) != n_samples:

@@ -8,6 +8,7 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.angle import Angle, quantile
+from angcal.calibrate import NO_BETTER, warn_without_signal
 from angcal.covariance import RANK_TOLERANCE
 from angcal.curve import tail_floor
 from angcal.links.multiclass import Softmax, contrasts, index_map
@@ -175,14 +176,9 @@ def _unknown(
         angle = _observable_angles(scores, weights, observable, confidence)
     else:
         angle = _label_angles(scores, weights, posterior, confidence, observable)
+    warn_without_signal(posterior, "the shares of the classes")
     if not posterior.rises:
-        reason = "leave-one-out scores rank the labels no better than chance"
-        angle = replace(angle, cosine=0.0 * angle.cosine, reason=reason)
-        warn(
-            f"No signal found: {reason}, so probabilities stay near the shares of the classes. "
-            "If the weights come from elsewhere, check the order of the classes.",
-            AngleWarning,
-        )
+        angle = replace(angle, cosine=0.0 * angle.cosine, reason=NO_BETTER)
     elif choice.doubt:
         warn(
             f"Hardly any signal found: {choice.doubt}. More labels, or fewer columns, would tell.",

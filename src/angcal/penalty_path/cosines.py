@@ -18,6 +18,7 @@ from angcal.angle import LARGEST_COSINE, LooInformation, likelihood_curve, quant
 from angcal.covariance import score_scale
 from angcal.links import Link
 from angcal.observables import Observables
+from angcal.score_bins import BinnedScores
 
 # Weights at the optimum of their own fit do not point away from the truth by more than noise.
 COSINES = np.linspace(-0.4, LARGEST_COSINE, 51)
@@ -27,33 +28,21 @@ NODES = np.linspace(-5.0, 5.0, 101)
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
-    """Weights of both labels at the nodes, (m, nodes), one row for each penalty."""
-
-    positive: Floats
-    negative: Floats
-
-    @property
-    def total(self) -> Floats:
-        return self.positive + self.negative
-
-
-@dataclass(frozen=True, eq=False)
 class CosineEvidence:
     """What the fits of m penalties say of their angles; nothing of it belongs to a row.
 
     Attributes
     ----------
-    plain : Gathered
-        Weights of the rows by their standard scores.
-    leaning : Gathered
+    plain : BinnedScores
+        Weights of the rows by their standard scores, (m, nodes) for each label.
+    leaning : BinnedScores
         The same, times residuals and couplings.
     couplings : (m,) array
         Σ c_i.
     """
 
-    plain: Gathered
-    leaning: Gathered
+    plain: BinnedScores
+    leaning: BinnedScores
     couplings: Floats
 
 
@@ -101,8 +90,9 @@ def evidence_of(observables: list[Observables], labels: Floats, weights: Floats)
     """Evidence of fits whose observables are at hand."""
     weights = weights / weights.mean()
     shape = (len(observables), len(NODES))
-    plain = Gathered(np.full(shape, np.nan), np.full(shape, np.nan))
-    leaning, total = Gathered(np.zeros(shape), np.zeros(shape)), np.ones(len(observables))
+    plain = BinnedScores(NODES, np.full(shape, np.nan), np.full(shape, np.nan))
+    leaning = BinnedScores(NODES, np.zeros(shape), np.zeros(shape))
+    total = np.ones(len(observables))
     for c, o in enumerate(observables):
         scale = score_scale(o, np.zeros(0), 0.0, case_weights=weights)
         if not (np.isfinite(scale.norm) and scale.norm > 0):

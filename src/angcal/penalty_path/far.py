@@ -40,13 +40,13 @@ from angcal.penalty_path.classes import ClassCurves
 from angcal.penalty_path.cosines import (
     NODES,
     CosineEvidence,
-    Gathered,
     at_nodes,
     evidence_of,
 )
 from angcal.penalty_path.curve_fits import CurveFit, binned_curve_fit
 from angcal.penalty_path.design import Design
 from angcal.rows import FarRows, dense_parts
+from angcal.score_bins import BinnedScores
 from angcal.solvers.far_newton import scores_of_block
 from angcal.solvers.newton_cg import Solution
 
@@ -115,10 +115,12 @@ def joined(parts: list[Judged]) -> Judged:
     }
     each = [part.evidence for part in parts if part.evidence is not None]
 
-    def stacked(name: str) -> Gathered:
+    def stacked(name: str) -> BinnedScores:
         both = [getattr(evidence, name) for evidence in each]
-        return Gathered(
-            np.vstack([one.positive for one in both]), np.vstack([one.negative for one in both])
+        return BinnedScores(
+            NODES,
+            np.vstack([one.positive for one in both]),
+            np.vstack([one.negative for one in both]),
         )
 
     evidence = None
@@ -245,7 +247,9 @@ def _judged_of(sums: tuple[Floats, ...], weights: Floats, df: Floats, varies: np
         brier_score_error=np.zeros(m),
         n_labels=np.full(m, float(len(weights))),
         degrees_of_freedom=df,
-        evidence=CosineEvidence(Gathered(*gathered[:2]), Gathered(*gathered[2:]), couplings),
+        evidence=CosineEvidence(
+            BinnedScores(NODES, *gathered[:2]), BinnedScores(NODES, *gathered[2:]), couplings
+        ),
     )
 
 

@@ -44,7 +44,7 @@ def observe_path(
     """
     fits = [design.fit_at(solution, c, float(q)) for c, q in enumerate(strengths)]
     fits = [replace(fit, hessian_method=method) for fit in fits]
-    order = _order(design, fits)
+    order = sampling_order(design, fits)
 
     def leverages(curvatures: list[Floats], places: list[int]) -> list[Leverages]:
         shape, per_fit = curvatures[0].shape, curvatures[0][0].size
@@ -92,7 +92,7 @@ def moved_to(found: Observables, design: Design, solution: Solution) -> Observab
     return replace(moved, n_features=design.n_features, group_moves=found.group_moves)
 
 
-def _order(design: Design, fits: list[LinearFit]) -> np.ndarray | None:
+def sampling_order(design: Design, fits: list[LinearFit]) -> np.ndarray | None:
     """Rows whose leverages decide, from the smallest to the largest, the same for every penalty.
 
     Those of the largest residuals: what γ_i moves is γ_iψ_i. Rows in clusters have small residuals

@@ -59,6 +59,8 @@ class Fold:
     raw_test : DataFrame
         Test rows as they came.
     seed : int
+    groups : (n,) array or None
+        Of the training rows.
     """
 
     model: Any
@@ -67,6 +69,7 @@ class Fold:
     codes: Any
     raw_test: Any
     seed: int
+    groups: Any = None
 
     @property
     def C(self) -> float:
@@ -88,9 +91,9 @@ class Fold:
         """The unfitted linear model, with angcal's penalty by default."""
         return LogisticRegression(C=self.C if C is None else C, max_iter=5000)
 
-    def predict(self, model: Any) -> Floats:
+    def predict(self, model: Any, **fit_params: Any) -> Floats:
         """Probabilities of the test rows by another model, fitted on the training rows."""
-        return np.asarray(model.fit(self.train, self.codes).predict_proba(self.test))
+        return np.asarray(model.fit(self.train, self.codes, **fit_params).predict_proba(self.test))
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,13 @@ def _platt_holdout(fold: Fold) -> Floats:
         holdout_size=0.3,
         random_state=fold.seed,
     )
-    return fold.predict(model)
+    return fold.predict(model, groups=fold.groups)
 
 
 def _sklearn(fold: Fold, method: str = "sigmoid") -> Floats:
-    folds = min(N_FOLDS, int(np.bincount(fold.codes).min()))
+    folds: Any = min(N_FOLDS, int(np.bincount(fold.codes).min()))
+    if fold.groups is not None:
+        folds = _splits(fold.codes, fold_count(fold.codes, fold.groups), 1, fold.seed, fold.groups)
     return fold.predict(CalibratedClassifierCV(fold.logistic(), method=method, cv=folds))
 
 
@@ -350,15 +355,13 @@ def _fold(
     groups: Any,
 ) -> Fold:
     rows, raw_test = _safe_indexing(features, train), _safe_indexing(features, test)
-    model = None
+    model, together = None, None if groups is None else groups[train]
     if Cs is not None:
-        together = None if groups is None else groups[train]
         labels = _safe_indexing(y, train)
         model = fit_table(rows, labels, pool=pool, Cs=Cs, groups=together).model
     prepare = preparation(rows).fit(rows) if model is None else model[:-1]
-    return Fold(
-        model, prepare.transform(rows), prepare.transform(raw_test), codes[train], raw_test, seed
-    )
+    matrices = prepare.transform(rows), prepare.transform(raw_test)
+    return Fold(model, *matrices, codes[train], raw_test, seed, together)
 
 
 def _measure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from angcal.report.classes import ClassTable, class_table
 from angcal.report.columns import ColumnTable, column_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
+from angcal.report.hypotheses import PValues, calibration_tests
 from angcal.report.learning import Learning, learning_curves
 from angcal.report.performance import Performance, performance, performance_numbers
 from angcal.report.rows import RowTable, row_table
@@ -70,6 +71,8 @@ class FitFindings:
     weights : tuple of Weight
         The largest.
     learning : Learning
+    tests : tuple of PValues
+        Empty where rows come in groups.
     """
 
     model: Any
@@ -81,6 +84,7 @@ class FitFindings:
     rows: RowTable
     weights: tuple[Weight, ...]
     learning: Learning
+    tests: tuple[PValues, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +216,7 @@ def _of_fit(found: Findings, fitted: FittedTable, features: Any, pool: Any) -> F
         rows=row_table(model, figures, found.positive, found.origin.row_names),
         weights=tuple(largest_weights(weights_of(prepare, model), folds, names)),
         learning=learning_curves(prepared[0], figures, names, found.positive, prepared[1]),
+        tests=calibration_tests(figures, found.seed),
     )
 
 
@@ -307,6 +312,7 @@ def summary(found: Findings) -> dict[str, Any]:
 def _fit_numbers(fit: FitFindings) -> dict[str, Any]:
     """Verdict, performance, classes where there are more than two, and the shape of the scores."""
     numbers = fit.verdict.as_json() | performance_numbers(fit.performance)
+    numbers["tests"] = [asdict(test) for test in fit.tests]
     if not fit.figures.two:
         names = ("rows", "found", "log_loss", "ece")
         numbers["by_class"] = {

@@ -8,7 +8,7 @@ from angcal.report.verdict import percent, shortened, signed
 
 
 def in_plain_words(found: Findings) -> list[str]:
-    """How well the classes are told apart, how far probabilities hold, what a threshold gives."""
+    """How well the classes are separated, how far probabilities hold, what a threshold gives."""
     if found.fit is None:
         return []
     performance = found.fit.performance
@@ -63,7 +63,7 @@ def at_threshold(point: OperatingPoint, name: str) -> str:
 def between(estimate: Estimate) -> str:
     """A figure with its interval, in two decimals."""
     if estimate.value != estimate.value:
-        return "cannot be told"
+        return "not determined"
     return f"{estimate.value:.2f}, 95% interval {estimate.low:.2f} to {estimate.high:.2f}"
 
 

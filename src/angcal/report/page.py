@@ -19,6 +19,7 @@ from angcal.report.columns import MOST_ROWS as MOST_COLUMNS
 from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
 from angcal.report.findings import Findings, FitFindings, examine, verdict
+from angcal.report.hypotheses import PValues
 from angcal.report.learning import Learning
 from angcal.report.narrative import between, in_plain_words
 from angcal.report.next_steps import next_steps
@@ -126,6 +127,7 @@ def _fit_content(found: Findings, fit: FitFindings) -> dict[str, Any]:
         "figures": table_rows(fit.verdict),
         "class_rows": class_rows(fit.class_table),
         "line_rows": _line_rows(fit.performance),
+        "test_rows": [(t.name, *_p_values(t)) for t in fit.tests],
         "row_rows": _row_rows(fit.rows, found.classes),
         "weight_rows": _weight_rows(fit.weights, len(found.classes)),
         "learning_rows": _learning_rows(fit.learning),
@@ -172,9 +174,13 @@ def _line_rows(performance: Performance) -> list[tuple[str, ...]]:
     ]
 
 
+def _p_values(test: PValues) -> tuple[str, ...]:
+    return tuple(f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in (test.plain, test.calibrated))
+
+
 def _with_ends(value: float, ends: tuple[float, float]) -> str:
     if not np.isfinite(ends).all():
-        return "cannot be told"
+        return "not determined"
     return f"{signed(value)} ({signed(ends[0])} to {signed(ends[1])})"
 
 

@@ -182,7 +182,8 @@ def _of_class(figures: LeaveOneOut, k: int, name: str, threshold: float) -> Clas
     labels = (figures.codes == k).astype(np.float64)
     p = {kind: getattr(figures, kind)[:, k] for kind in ("calibrated", "plain")}
     thresholds = np.unique(np.append(np.arange(1, 100) / 100.0, threshold))
-    curves = {kind: decision_curve(labels, each, thresholds=thresholds) for kind, each in p.items()}
+    options = {"thresholds": thresholds, "groups": figures.groups}
+    curves = {kind: decision_curve(labels, each, **options) for kind, each in p.items()}
     points = tuple(
         _point(labels, p["calibrated"], t, figures.groups, curves["calibrated"], i)
         for i, t in enumerate(thresholds)

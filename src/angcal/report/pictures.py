@@ -138,7 +138,7 @@ def learning(figure: Any, plan: Any, measure: str, name: str) -> Words:
 def rows(figure: Any, table: RowTable, names: Sequence[str], positive: int | None) -> Words:
     """Every row with its interval, by falling probability."""
     ax, n = _axes(figure, 3.4, 5.4), len(table.p)
-    # More rows than these cannot be told apart, and make a large file.
+    # More rows than these look the same, and make a large file.
     shown = np.unique(np.linspace(0, n - 1, min(n, 250)).astype(int))
     hits = table.labels == table.predicted if positive is None else table.labels == positive
     ax.vlines(shown + 1, table.low[shown], table.high[shown], color="0.5", lw=1, alpha=0.55)

@@ -87,7 +87,7 @@ class Verdict:
     angles : dict of AngleFound or None
         Of each class, where they differ.
     beats_shares : bool
-        Whether three and more classes are told apart clearly better than by their shares.
+        Whether three and more classes are predicted clearly better than by their shares.
     map, map_reason : str
         For three and more classes: which map from scores to probabilities is used, and why.
     """

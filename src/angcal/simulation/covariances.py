@@ -10,6 +10,7 @@ from scipy.linalg import cho_solve
 from scipy.signal import lfilter
 
 from angcal._typing import Floats
+from angcal.arrays import symmetric_root
 from angcal.simulation.designs import Seed, positive_integer
 
 
@@ -356,9 +357,3 @@ class GivenCovariance(Covariance):
 
     def _load(self, v: Floats) -> Floats:
         return self.coloring.T @ v
-
-
-def symmetric_root(matrix: Floats) -> Floats:
-    """R = Rᵀ with R·R = matrix, whose eigenvalues below zero, if any, are rounding."""
-    eigenvalues, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
