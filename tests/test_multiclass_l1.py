@@ -67,6 +67,7 @@ def test_steps_are_about_those_of_refits(n, d, K, l1_ratio):
     assert 0.75 < np.sum(ours * exact) / np.sum(exact**2) < 1.25
 
 
+@pytest.mark.filterwarnings("ignore:Hardly any signal")
 def test_more_columns_than_rows_over_all_classes_are_no_obstacle():
     # Each class uses fewer columns than there are rows, all of them together use more.
     data = _wide_columns(80, 120, 6, 0)

@@ -383,6 +383,7 @@ def test_a_flat_loss_says_what_to_do():
 
 
 @every
+@pytest.mark.filterwarnings("ignore:Hardly any signal")
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_weights_are_used_and_may_be_lists(name, n_classes):
     X, y = task(n_classes)
@@ -404,6 +405,7 @@ class Recorder(LogisticRegression):
 
 
 @around
+@pytest.mark.filterwarnings("ignore:Hardly any signal")
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_fit_parameters_reach_the_base_model(name, n_classes):
     X, y = task(n_classes)
