@@ -9,7 +9,11 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from angcal import AngularLogisticRegressionCV, Logit
+from angcal.estimators.fold_average import folds_of, warn_if_one_is_better
+from angcal.estimators.training import Training, validated
 from angcal.metrics import log_loss
+from angcal.multiclass.calibrate import LeftOutClasses
+from angcal.notices import AngleWarning
 from angcal.penalty_path.choice import penalty_shares
 from angcal.pools import OneShotPoolError
 from angcal.simulation import simulate
@@ -143,3 +147,29 @@ def test_a_pool_that_is_used_up_is_refused_before_the_fit(average):
     with pytest.raises(OneShotPoolError, match=f"average='{average}' goes over the pool several"):
         model.fit(sim.X, sim.y, pool=iter([pool]))
     assert not hasattr(model, "coef_")
+
+
+def test_left_out_probabilities_of_an_average_over_folds_are_those_of_its_classifiers():
+    sim = simulate(60, 20, random_state=3)
+    training = validated(
+        AngularLogisticRegressionCV(), sim.X, sim.y, None, raw_rows=False, many_classes=False
+    )
+    clf = AngularLogisticRegressionCV(Cs=CS, average="folds").fit(sim.X, sim.y)
+    total = np.zeros((60, 2))
+    for one, (kept, apart) in zip(clf.average_.classifiers, folds_of(training), strict=True):
+        total[kept] += one.loo_proba_
+        total[apart] += one.predict_proba(sim.X[apart])
+    assert_allclose(clf.loo_proba_, total / 5)
+    # No row's own label is in its probability: they are closer to chance than in-sample ones.
+    assert log_loss(sim.y, clf.loo_proba_[:, 1]) > log_loss(sim.y, clf.predict_proba(sim.X)[:, 1])
+
+
+def test_one_model_that_is_clearly_better_than_an_average_over_folds_is_named():
+    training = Training(np.zeros((50, 1)), np.arange(2), np.arange(50) % 2.0, np.ones(50), False)
+    own = np.where((np.arange(50) % 2.0)[:, None] == [0.0, 1.0], 1.0, 0.0)
+    sure = LeftOutClasses(0.05 + 0.9 * own, 0.4 + 0.2 * own)
+    with pytest.warns(
+        AngleWarning, match=r"folds does not pay here.*above that of the one model\."
+    ):
+        warn_if_one_is_better(0.2 + 0.6 * own, sure, training)
+    warn_if_one_is_better(0.05 + 0.9 * own, sure, training)  # as good: nothing to say

@@ -5,21 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.validation import validate_data
 
 from angcal import plan
-from angcal._typing import Floats, Matrix
-from angcal.arrays import on_host, placed_like
+from angcal._typing import Floats
+from angcal.arrays import placed_like
 from angcal.calibrate import Calibration, Options
 from angcal.estimators.angular_base import AngularBase
+from angcal.estimators.fold_average import (
+    FoldAverage,
+    fit_without_folds,
+    folds_of,
+    warn_if_one_is_better,
+)
 from angcal.estimators.options import (
     check_options,
     is_for_many_classes,
@@ -30,7 +34,6 @@ from angcal.estimators.path_fits import PathFit, fit_paths, shares_of_paths
 from angcal.estimators.prediction import of_each_class
 from angcal.estimators.training import (
     ARRAY_RULES,
-    SMALLEST_SAMPLE,
     Training,
     check_tensor,
     on_device,
@@ -38,6 +41,7 @@ from angcal.estimators.training import (
     warn_about_repeats,
 )
 from angcal.intervals import Law, interval_law
+from angcal.multiclass.calibrate import LeftOutClasses
 from angcal.notices import AngleWarning, PenaltyWarning, warn
 from angcal.penalty_path import (
     SCORINGS,
@@ -141,8 +145,8 @@ class AngularLogisticRegressionCV(AngularBase):
     angle_, link_, scale_, curve_, interval_law_, observables_, loo_proba_, plain_loo_proba_, coef_,
     intercept_, distance_to_optimum_
         As in :class:`AngularCalibratedClassifier`, of the one chosen fit also where probabilities
-        are averaged; ``loo_proba_`` is averaged over penalties and exponents as predictions are,
-        not over folds. The choice of C and the shares have seen all labels, which it does not undo.
+        are averaged; ``loo_proba_`` is averaged as predictions are. The choice of C and the shares
+        have seen all labels, which it does not undo.
     passes_ : int
         Passes over rows that come in blocks; for these only.
     class_counts_ : (K,) array
@@ -248,7 +252,7 @@ class AngularLogisticRegressionCV(AngularBase):
         refuse_options(self, training, None)
         options = self._options(pool, training.X)
         if self.average == "folds":
-            _folds(training)
+            folds_of(training)
         if self.average is not None and options.pool is not None:
             options.pool.require_many_passes(f"average={self.average!r}")
         # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
@@ -257,7 +261,9 @@ class AngularLogisticRegressionCV(AngularBase):
             self._fit_path(training, options)
             if self.average == "folds":
                 alike = clone(self).set_params(average=None)
-                self.average_ = fit_without_folds(alike, training, options.pool)
+                self.average_, left_out = fit_without_folds(alike, training, options.pool)
+                warn_if_one_is_better(left_out, self._left_out, training)
+                self._left_out = LeftOutClasses(left_out, self.plain_loo_proba_)
         warn_if_unlike(options.pool, training.X)
         elsewhere = training.is_far or training.on_device
         self._pilot = None if elsewhere else (training.X, training, pool)
@@ -428,69 +434,3 @@ class AngularLogisticRegressionCV(AngularBase):
             degrees_of_freedom=path.degrees_of_freedom,
             index=path.index,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class FoldAverage:
-    """Classifiers of which each was fitted without one fold."""
-
-    classifiers: list[Any]
-
-    def predict(self, rows: Matrix) -> Floats:
-        """(n, K) means of the probabilities over the classifiers."""
-        found = [on_host(classifier.predict_proba(rows)) for classifier in self.classifiers]
-        return np.mean(found, axis=0)
-
-    def interval_models(self, rows: Matrix) -> tuple[list[float], list[Law], list[Floats]]:
-        """(shares, laws, scores) of the classifiers."""
-        shares: list[float] = []
-        laws: list[Law] = []
-        scores: list[Floats] = []
-        for classifier in self.classifiers:
-            own, more_laws, more_scores = classifier._interval_models(rows)
-            shares += [share / len(self.classifiers) for share in own]
-            laws += more_laws
-            scores += more_scores
-        return shares, laws, scores
-
-
-def check_folds(labels: Floats) -> int:
-    """The number of folds: five, or as many as the rarest class has rows; refuses too few rows."""
-    smaller = int(np.bincount(labels.astype(int)).min())
-    folds = min(5, smaller)
-    if folds < 2 or len(labels) - ceil(len(labels) / folds) < SMALLEST_SAMPLE:
-        raise ValueError(
-            f"average='folds' needs two rows of each class and {SMALLEST_SAMPLE} rows without any "
-            f"of its folds; y has {smaller} of the rarer class among {len(labels)}. Pass "
-            "average=None or 'penalties'."
-        )
-    return folds
-
-
-def _folds(training: Training) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(kept, left out) rows of each fold; groups stay whole."""
-    codes, groups = training.codes, training.groups_of(training.X)
-    rows, count = np.zeros(len(codes)), check_folds(codes)
-    if groups is None:
-        return list(StratifiedKFold(count).split(rows, codes))
-    folds = list(StratifiedGroupKFold(min(count, groups.count)).split(rows, codes, groups.codes))
-    for kept, _ in folds:
-        if len(np.unique(codes[kept])) < training.n_classes:
-            raise ValueError(
-                "average='folds' leaves out whole groups, and without some of them a class has no "
-                "rows. Pass average=None or 'penalties'."
-            )
-    return folds
-
-
-def fit_without_folds(classifier: Any, training: Training, pool: Any) -> FoldAverage:
-    """A copy of the unfitted classifier for each of five folds, fitted without it."""
-    fitted = []
-    for kept, _ in _folds(training):
-        part = training.part(kept)
-        with warnings.catch_warnings():
-            # The fit to all rows has said what there is to say.
-            warnings.simplefilter("ignore")
-            copy = clone(classifier)
-            fitted.append(copy.fit(part.X, part.codes, part.weights, pool, part.groups))
-    return FoldAverage(fitted)

@@ -42,7 +42,7 @@ from angcal.baselines import (
     VectorScaling,
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, TabulatedCurve
-from angcal.estimators.penalty_cv import FoldAverage
+from angcal.estimators.fold_average import FoldAverage
 from angcal.export.nodes import ExportError, Nodes
 from angcal.links import Link, Logit, Probit
 from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
