@@ -167,6 +167,7 @@ def _principal(data: Draw, whiten: bool) -> Answer:
 WITHOUT, WITH, ONE = "angcal", "angcal, pool", "angcal, pool, one model"
 METHODS: dict[str, Callable[[Draw], Answer]] = {
     WITHOUT: angcal(False),
+    "angcal, plain ridge": angcal(False, rarity=0.0),
     "angcal, pool for the angle alone": angcal(True, spectrum=None),
     ONE: angcal(True, spectrum="one"),
     WITH: angcal(True),

@@ -204,6 +204,9 @@ def test_averages_over_folds(fitted):
     np.testing.assert_allclose(clf.predict_proba(data.X), np.mean(parts, axis=0), atol=1e-6)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:An average over folds does not pay"
+)  # on some draws; in sum it does
 @pytest.mark.parametrize("average", ["penalties", "folds"])
 def test_averages_are_no_worse_on_fresh_rows(average):
     ours = single = 0.0

@@ -150,7 +150,7 @@ def test_a_pool_that_is_used_up_is_refused_before_the_fit(average):
 
 
 def test_left_out_probabilities_of_an_average_over_folds_are_those_of_its_classifiers():
-    sim = simulate(60, 20, random_state=3)
+    sim = data(60, 20, seed=3)
     training = validated(
         AngularLogisticRegressionCV(), sim.X, sim.y, None, raw_rows=False, many_classes=False
     )

@@ -57,6 +57,9 @@ pd = pytest.importorskip("pandas")
 
 from angcal.tables import fit_table  # noqa: E402
 
+# Whether an average pays on these rows is no matter of files.
+pytestmark = pytest.mark.filterwarnings("ignore:An average over folds does not pay")
+
 DATA = simulate(150, 40, link=Logit(scale=3), random_state=0)
 X, Y = DATA.X, DATA.y.astype(int)
 NEW = simulate(50, 40, link=Logit(scale=3), random_state=1).X

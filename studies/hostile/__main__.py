@@ -17,7 +17,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=20_000, help="how many in all")
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="number of the first block")
     parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="blocks at a time")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument("--block", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, default=PER_BLOCK, help=argparse.SUPPRESS)
@@ -154,16 +157,24 @@ def main() -> None:
     rows: list[dict[str, Any]] = [dict(row) for row in read_csv(outcomes)]
     kept: list[dict[str, Any]] = [dict(row) for row in read_csv(failures)]
     done = {int(row["block"]) for row in rows}
-    for block in range(options.first, options.first + options.cases // PER_BLOCK):
-        if block in done or time.monotonic() > until:
-            continue
+    writing = threading.Lock()
+
+    def run(block: int) -> None:
+        if time.monotonic() > until:
+            return
         counts, failure = watched(block, options.count)
-        rows.append({"block": block, **{kind: counts.get(kind, 0) for kind in KINDS}})
-        write_text(outcomes, as_csv(rows))
-        if failure:
-            case = json.dumps(failure["case"], sort_keys=True)
-            kept.append({"block": block, **failure, "case": case})
-            write_text(failures, as_csv(kept))
+        with writing:
+            rows.append({"block": block, **{kind: counts.get(kind, 0) for kind in KINDS}})
+            write_text(outcomes, as_csv(sorted(rows, key=lambda row: int(row["block"]))))
+            if failure:
+                case = json.dumps(failure["case"], sort_keys=True)
+                kept.append({"block": block, **failure, "case": case})
+                write_text(failures, as_csv(sorted(kept, key=lambda row: int(row["block"]))))
+
+    blocks = range(options.first, options.first + options.cases // PER_BLOCK)
+    # The work is in the children; threads only wait for them.
+    with ThreadPoolExecutor(options.jobs) as lanes:
+        list(lanes.map(run, (block for block in blocks if block not in done)))
     totals = {kind: sum(int(row[kind]) for row in rows) for kind in KINDS}
     print(f"{sum(totals.values())} cases: {totals}")
 
