@@ -223,15 +223,6 @@ class Multinomial(BlockLoss):
     which is D itself for two classes, and where all classes are equally likely. See
     :meth:`held_back` for what rows that are sure of some classes change.
 
-    Parameters
-    ----------
-    n_classes : int
-        K.
-
-    See Also
-    --------
-    Logistic : The same for two classes, by the difference of their scores.
-
     Examples
     --------
     >>> import numpy as np
@@ -239,7 +230,7 @@ class Multinomial(BlockLoss):
     array([[-0.67,  0.33,  0.33]])
     """
 
-    n_classes: int
+    n_classes: int  # K
 
     @property
     def n_scores(self) -> int:

@@ -55,27 +55,7 @@ def probes_needed(n_rows: int, pool_rows: int, n_features: int) -> int:
 
 
 class PoolInverse:
-    """Σ̂⁻¹ of a pool as an operator, for a training set X.
-
-    Parameters
-    ----------
-    pool : Pool
-    X : (n, d) array or sparse matrix
-        Training rows, whose squares are asked for.
-    centered : bool
-        Whether moments are taken about the mean.
-    random_state : int, default=0
-
-    Attributes
-    ----------
-    rank : int
-        Columns that vary, or fewer where the probes find fewer dimensions.
-    n_probes : int
-    probe_error : float
-        Estimated relative error of rank/mean(squares).
-    steps : int
-        Passes over the pool that solves took.
-    """
+    """Σ̂⁻¹ of a pool as an operator, for a training set X."""
 
     def __init__(self, pool: Pool, X: Matrix, *, centered: bool, random_state: int = 0) -> None:
         pool.require_many_passes("conjugate gradients")
@@ -102,13 +82,7 @@ class PoolInverse:
         return self._adjoint(lambda block: np.asarray(block @ V) - self._mean @ V, V.shape[1])
 
     def solve(self, V: Floats, accuracy: float | None = None) -> Floats:
-        """Σ̂⁻¹V on Σ̂'s range, every vᵀΣ̂⁻¹v to a relative ``accuracy``.
-
-        Raises
-        ------
-        StagnationError
-            Where conjugate gradients do not converge.
-        """
+        """Σ̂⁻¹V on Σ̂'s range, every vᵀΣ̂⁻¹v to a relative ``accuracy``."""
         return self._solve(V, self.accuracy if accuracy is None else accuracy).values
 
     def prepare(self, X: Matrix, shift: Floats, residuals: Floats | None = None) -> None:

@@ -90,17 +90,9 @@ def _has_kinks(link: Link, sine: float) -> bool:
 
 @dataclass(frozen=True)
 class CurvePart:
-    """One curve of an average: its weight, and F by its link and cosine.
+    """One curve of an average: its weight, and F by its link and cosine."""
 
-    Attributes
-    ----------
-    weight : float
-        Those of all parts sum to 1.
-    link : Link
-    cosine : float
-    """
-
-    weight: float
+    weight: float  # Those of all parts sum to 1
     link: Link
     cosine: float
 

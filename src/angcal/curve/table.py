@@ -145,21 +145,12 @@ def at_all_nodes(parts: Sequence[CurvePart], nodes: Floats, budget: float) -> tu
 
 @dataclass(frozen=True, eq=False)
 class CurveTable:
-    """p(s) = Σ_k coefficients[k, i]·tᵏ on cell i, t ∈ [0, 1] its position there.
+    """p(s) = Σ_k coefficients[k, i]·tᵏ on cell i, t ∈ [0, 1] its position there."""
 
-    Attributes
-    ----------
-    coefficients : (4, cells) array
-    spacing : float
-        h, the width of a cell in standard deviations of the score. Cells lie symmetrically
-        around s = 0.
-    error : float
-        Bound on |p(s) − F(s)| for every |s| ≤ `reach`.
-    """
-
-    coefficients: Floats
+    coefficients: Floats  # (4, cells)
+    # h, the width of a cell in standard deviations of the score; cells are symmetric about 0
     spacing: float
-    error: float
+    error: float  # Bound on |p(s) − F(s)| for every |s| ≤ `reach`
 
     @classmethod
     def build(cls, parts: Sequence[CurvePart]) -> CurveTable | None:

@@ -109,18 +109,7 @@ class Link(ABC):
         """∂/∂center E base(center + spread·Z) for one-dimensional arrays, spread > 0."""
 
     def __call__(self, t: ArrayLike) -> Floats:
-        """σ(t) = base(scale·t + offset).
-
-        Parameters
-        ----------
-        t : array-like
-            Signal w*ᵀx.
-
-        Returns
-        -------
-        ndarray
-            Probabilities, in the shape of `t`.
-        """
+        """σ(t) = base(scale·t + offset)."""
         return self.base(self._argument(t))
 
     def derivative(self, t: ArrayLike) -> Floats:

@@ -57,18 +57,7 @@ class MulticlassLink:
         raise NotImplementedError(f"{type(self).__name__} must define _evaluate.")
 
     def __call__(self, indices: ArrayLike) -> Floats:
-        """Class probabilities at the indices.
-
-        Parameters
-        ----------
-        indices : array-like of shape (n, K)
-            G, one row per sample.
-
-        Returns
-        -------
-        ndarray of shape (n, L)
-            Probabilities, one column for each class.
-        """
+        """Class probabilities at the indices."""
         u = np.asarray(indices, dtype=np.float64)
         if u.ndim != 2 or u.shape[1] != self.n_indices:
             raise ValueError(

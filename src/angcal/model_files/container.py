@@ -50,39 +50,19 @@ class PersistenceError(ValueError):
 
 @dataclass(frozen=True)
 class Container:
-    """A model file whose checksums are right.
+    """A model file whose checksums are right."""
 
-    Attributes
-    ----------
-    record : dict
-        ``angcal.json``.
-    parts : dict of bytes
-        The other parts, by name.
-    sha256 : str
-        Of ``angcal.json``, and so of all parts.
-    signature : {"none", "not verified", "verified"}
-    """
-
-    record: dict[str, Any]
-    parts: dict[str, bytes]
-    sha256: str
-    signature: str
+    record: dict[str, Any]  # ``angcal.json``
+    parts: dict[str, bytes]  # The other parts, by name
+    sha256: str  # Of ``angcal.json``, and so of all parts
+    signature: str  # {"none", "not verified", "verified"}
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
 def pack(record: dict[str, Any], parts: dict[str, bytes], key: Any = None) -> bytes:
-    """The bytes of a model file; equal ones for equal parts.
-
-    Parameters
-    ----------
-    record : dict
-        What JSON can hold; the checksums of the parts are added to it.
-    parts : dict of bytes
-    key : str or Path, optional
-        File with the key to sign with.
-    """
+    """The bytes of a model file; equal ones for equal parts."""
     sums = {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
     told = json.dumps({**record, "parts": sums}).encode()
     seal = {"sha256": hashlib.sha256(told).hexdigest()}
@@ -212,17 +192,7 @@ def _part(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def check_sizes(sizes: dict[str, int], of_file: int, path: Path) -> None:
-    """Refuse parts that are too many or too large.
-
-    Parameters
-    ----------
-    sizes : dict of int
-        Of each part in bytes, unpacked.
-    of_file : int
-        Of the file, packed.
-    path : Path
-        For messages.
-    """
+    """Refuse parts that are too many or too large."""
     total, most = sum(sizes.values()), FREE_EXPANSION + EXPANSION * of_file
     texts = [size for name, size in sizes.items() if name.endswith(".json")]
     if len(sizes) > MOST_PARTS:

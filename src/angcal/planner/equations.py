@@ -29,19 +29,13 @@ SOLVED = 5e-2
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """Measures for every κ, p and n, and what the truth of each κ reaches.
+    """Measures for every κ, p and n, and what the truth of each κ reaches."""
 
-    Attributes
-    ----------
-    kappa : (K,) array
-    values : dict of str to (K, P, N) array
-        ``log_loss``, ``accuracy``, ``ece``, ``cosine``, and ``C`` as a logarithm.
-    truth : dict of str to (K,) array
-        ``log_loss`` and ``accuracy`` with unlimited labels.
-    """
-
-    kappa: Floats
+    kappa: Floats  # (K,)
+    # (K, P, N) each: ``log_loss``, ``accuracy``, ``ece``, ``cosine``, and ``C`` as
+    # a logarithm
     values: dict[str, Floats]
+    # (K,) each: ``log_loss`` and ``accuracy`` with unlimited labels
     truth: dict[str, Floats]
 
     def refined(self, kappa: Floats) -> Learning:

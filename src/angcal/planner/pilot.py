@@ -17,22 +17,12 @@ SMALLEST_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Observed:
-    """Calibrated leave-one-out losses of ridge logistic regression, averaged over its penalties.
+    """Calibrated leave-one-out losses of ridge logistic regression, averaged over its penalties."""
 
-    Attributes
-    ----------
-    n : int
-        Labels.
-    log_loss, accuracy : float
-        Of probabilities that have seen neither the row's label nor a curve that has.
-    log_loss_se, accuracy_se : float
-        Their standard errors.
-    """
-
-    n: int
-    log_loss: float
+    n: int  # Labels
+    log_loss: float  # Of probabilities that have seen neither the row's label nor a curve that has
     accuracy: float
-    log_loss_se: float
+    log_loss_se: float  # Their standard errors
     accuracy_se: float
 
 

@@ -192,21 +192,12 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Expected measures on a grid of n, with the deviation of each; read between by log n.
+    """Expected measures on a grid of n, with the deviation of each; read between by log n."""
 
-    Attributes
-    ----------
-    n : (g,) array
-        Increasing.
-    means, deviations : dict of str to (g,) array
-        Of each measure; of C the logarithm.
-    parts : dict of (forecast, measure) to (g,) array
-        What was averaged.
-    """
-
-    n: Floats
-    means: dict[str, Floats]
-    deviations: dict[str, Floats]
+    n: Floats  # (g,): Increasing
+    means: dict[str, Floats]  # (g,) each; of C the logarithm
+    deviations: dict[str, Floats]  # (g,) each
+    # (forecast, measure) to (g,): what was averaged
     parts: dict[tuple[str, str], Floats] = field(default_factory=dict)
 
     def at(self, name: str, n: Floats) -> tuple[Floats, Floats]:

@@ -23,28 +23,16 @@ MOST_ROWS, MOST_PICTURES = 20, 6
 
 @dataclass(frozen=True)
 class ClassFigures:
-    """One class, on rows that the model has not seen.
-
-    Attributes
-    ----------
-    name : str
-    rows : int
-        Of the class.
-    found : float
-        Share of these for which the calibrated model holds the class the likeliest.
-    log_loss, ece : dict
-        Of the "plain" and of the "calibrated" model: mean of −log P(label) over these rows, and the
-        expected calibration error of the class's probabilities over all rows.
-    curve : ReliabilityCurve
-        Of its calibrated probabilities.
-    """
+    """One class, on rows that the model has not seen."""
 
     name: str
-    rows: int
-    found: float
+    rows: int  # Of the class
+    found: float  # Share of these for which the calibrated model holds the class the likeliest
+    # Of the "plain" and of the "calibrated" model: mean of −log P(label) over these rows, and the
+    # expected calibration error of the class's probabilities over all rows
     log_loss: dict[str, float]
     ece: dict[str, float]
-    curve: ReliabilityCurve
+    curve: ReliabilityCurve  # Of its calibrated probabilities
 
     @property
     def outside(self) -> float:
@@ -54,17 +42,10 @@ class ClassFigures:
 
 @dataclass(frozen=True, eq=False)
 class ClassTable:
-    """All classes, and which of them to show.
+    """All classes, and which of them to show."""
 
-    Attributes
-    ----------
-    classes : tuple of ClassFigures
-        In the order of the model.
-    order : tuple of int
-        Their places, those first whose probabilities are farthest outside their bands.
-    """
-
-    classes: tuple[ClassFigures, ...]
+    classes: tuple[ClassFigures, ...]  # In the order of the model
+    # Their places, those first whose probabilities are farthest outside their bands
     order: tuple[int, ...]
 
     def first(self, count: int) -> list[ClassFigures]:

@@ -14,40 +14,22 @@ MOST_ROWS = 50
 
 @dataclass(frozen=True)
 class ColumnNote:
-    """One column of the table.
-
-    Attributes
-    ----------
-    name, kind : str
-    missing : int
-        Cells without a value.
-    treatment : str
-        In words.
-    """
+    """One column of the table."""
 
     name: str
     kind: str
-    missing: int
-    treatment: str
+    missing: int  # Cells without a value
+    treatment: str  # In words
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
-    """All columns of the features.
+    """All columns of the features."""
 
-    Attributes
-    ----------
-    columns : tuple of ColumnNote
-        Those that are worth a line: with missing cells, categories, or left out.
-    plain : int
-        Columns of numbers without a missing cell.
-    missing, cells : int
-        Over all columns that are used.
-    """
-
+    # Those that are worth a line: with missing cells, categories, or left out
     columns: tuple[ColumnNote, ...]
-    plain: int
-    missing: int
+    plain: int  # Columns of numbers without a missing cell
+    missing: int  # Over all columns that are used
     cells: int
 
     @property

@@ -46,30 +46,15 @@ CV_TEMPERATURE = "CV temperature, scikit-learn"
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One training set with its test rows, as the linear model sees them.
+    """One training set with its test rows, as the linear model sees them."""
 
-    Attributes
-    ----------
-    model : Pipeline or None
-        angcal's, fitted; None where it refuses these classes.
-    train, test : matrices
-        Prepared rows.
-    codes : (n,) int array
-        Classes of the training rows as 0, 1, …
-    raw_test : DataFrame
-        Test rows as they came.
-    seed : int
-    groups : (n,) array or None
-        Of the training rows.
-    """
-
-    model: Any
-    train: Any
+    model: Any  # angcal's, fitted; None where it refuses these classes
+    train: Any  # Prepared rows
     test: Any
-    codes: Any
-    raw_test: Any
+    codes: Any  # (n,) int: Classes of the training rows as 0, 1, …
+    raw_test: Any  # Test rows as they came
     seed: int
-    groups: Any = None
+    groups: Any = None  # (n,) or None: Of the training rows
 
     @property
     def C(self) -> float:
@@ -98,27 +83,15 @@ class Fold:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to probabilities, and what it costs for each training set.
-
-    Attributes
-    ----------
-    name : str
-    fits, fits_multiclass : str
-        Fits of the linear model for two classes, and for more; empty where it is not for these.
-    labels : str
-        Share of the training labels that each fit sees.
-    predict : callable
-        From a fold to (m, K) probabilities of its test rows.
-    needs_angcal : bool
-        Whether it uses angcal's fit.
-    """
+    """A way to probabilities, and what it costs for each training set."""
 
     name: str
+    # Fits of the linear model for two classes, and for more; empty where it is not for these
     fits: str
     fits_multiclass: str
-    labels: str
-    predict: Callable[[Fold], Floats]
-    needs_angcal: bool = False
+    labels: str  # Share of the training labels that each fit sees
+    predict: Callable[[Fold], Floats]  # From a fold to (m, K) probabilities of its test rows
+    needs_angcal: bool = False  # Whether it uses angcal's fit
 
 
 def _uncalibrated(fold: Fold) -> Floats:
@@ -186,38 +159,20 @@ METHODS = (
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What every method did on rows it had not seen.
+    """What every method did on rows it had not seen."""
 
-    Attributes
-    ----------
-    methods : tuple of Method
-        Those that could be fitted in every fold.
-    probabilities : mapping from name to (repeats, n, K) array
-    values, errors : mapping from metric to (m,) array
-        Means and standard errors.
-    losses : (m, n) array
-        Log-loss of every row, averaged over repetitions.
-    folds, repeats : int
-    chance : float
-        The ECE that the first method would show on these rows by chance if it were calibrated.
-    failures : mapping from name to reason
-    groups : (n,) int array or None
-        Rows that stayed in one fold.
-    weights : tuple of Weights
-        Of angcal's fit in each fold.
-    """
-
-    methods: tuple[Method, ...]
+    methods: tuple[Method, ...]  # Those that could be fitted in every fold
     probabilities: dict[str, Floats]
-    values: dict[str, Floats]
+    values: dict[str, Floats]  # Means and standard errors
     errors: dict[str, Floats]
-    losses: Floats
+    losses: Floats  # (m, n): Log-loss of every row, averaged over repetitions
     folds: int
     repeats: int
+    # The ECE that the first method would show on these rows by chance if it were calibrated
     chance: float
     failures: dict[str, str]
-    groups: Any = None
-    weights: tuple[Weights, ...] = ()
+    groups: Any = None  # (n,) int or None: Rows that stayed in one fold
+    weights: tuple[Weights, ...] = ()  # Of angcal's fit in each fold
 
     @property
     def names(self) -> list[str]:

@@ -25,47 +25,28 @@ from angcal.penalty_path.choice import CLEAR
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two models, on rows that it has not seen.
+    """One of the two models, on rows that it has not seen."""
 
-    Attributes
-    ----------
-    ece, log_loss : float
-        Expected calibration error in 15 bins, for three and more classes that of the likeliest
-        class, and the mean of −log P(label).
-    confidence : float
-        Mean probability of the predicted class.
-    accuracy : float
-        Share of rows whose predicted class is right.
-    """
-
+    # Expected calibration error in 15 bins, for three and more classes that of the likeliest class,
+    # and the mean of −log P(label)
     ece: float
     log_loss: float
-    confidence: float
-    accuracy: float
+    confidence: float  # Mean probability of the predicted class
+    accuracy: float  # Share of rows whose predicted class is right
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Leave-one-out probabilities of the plain and of the calibrated model.
+    """Leave-one-out probabilities of the plain and of the calibrated model."""
 
-    Attributes
-    ----------
-    codes : (n,) int array
-        Classes 0, …, K − 1.
-    plain, calibrated : (n, K) arrays
-        Probabilities of the classes.
-    slope, slope_error : float
-        Factor that makes the plain log-odds likeliest, and its standard error: 1 where the plain
-        model is as sure as it should be, below 1 where it is overconfident.
-    groups : (n,) int array or None
-        Rows that belong together, whose losses are not independent.
-    """
-
-    codes: Any
-    plain: Floats
-    calibrated: Floats
+    codes: Any  # (n,) int: Classes 0, …, K − 1
+    plain: Floats  # (n, K): Probabilities of the classes
+    calibrated: Floats  # (n, K)
+    # Factor that makes the plain log-odds likeliest, and its standard error: 1 where the plain
+    # model is as sure as it should be, below 1 where it is overconfident
     slope: float
     slope_error: float
+    # (n,) int or None: Rows that belong together, whose losses are not independent
     groups: np.ndarray | None = None
 
     @property
@@ -160,30 +141,17 @@ def softmax_slope(scores: Floats, codes: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Shape of the leave-one-out scores, and how much the influence of rows varies.
+    """Shape of the leave-one-out scores, and how much the influence of rows varies."""
 
-    Attributes
-    ----------
-    skewness, excess_kurtosis : float
-        Both 0 for a Gaussian.
-    skewness_error, kurtosis_error : float
-        Their standard deviations over Gaussian samples of this size, √(6/n) and √(24/n).
-    normal_quantiles, score_quantiles : (m,) arrays
-        The QQ picture, at most 300 points.
-    unevenness : float
-        sd(γ_i)/mean(γ_i) of the leave-one-out steps.
-    top_share : float
-        Share of all leverage that the 5% of rows with the highest leverage have.
-    """
-
-    skewness: float
+    skewness: float  # Both 0 for a Gaussian
     excess_kurtosis: float
+    # Their standard deviations over Gaussian samples of this size, √(6/n) and √(24/n)
     skewness_error: float
     kurtosis_error: float
-    normal_quantiles: Floats
-    score_quantiles: Floats
-    unevenness: float
-    top_share: float
+    normal_quantiles: Floats  # (m,): The QQ picture, at most 300 points
+    score_quantiles: Floats  # (m,)
+    unevenness: float  # sd(γ_i)/mean(γ_i) of the leave-one-out steps
+    top_share: float  # Share of all leverage that the 5% of rows with the highest leverage have
 
     # Smaller deviations did no harm to the curve in simulations with heavy tails.
     @property

@@ -31,108 +31,52 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows come from and what the page was asked for.
+    """Where the rows come from and what the page was asked for."""
 
-    Attributes
-    ----------
-    file, date : str
-        Name of the table and day of the report; empty where unknown.
-    positive : str or None
-        The class that is asked about; the second of two by default.
-    threshold : float
-        Probability from which on one would act.
-    row_names : sequence of str, optional
-        What identifies the rows.
-    """
-
-    file: str = ""
+    file: str = ""  # Name of the table and day of the report; empty where unknown
     date: str = ""
-    positive: str | None = None
-    threshold: float = 0.5
-    row_names: Sequence[str] | None = None
+    positive: str | None = None  # The class that is asked about; the second of two by default
+    threshold: float = 0.5  # Probability from which on one would act
+    row_names: Sequence[str] | None = None  # What identifies the rows
 
 
 @dataclass(frozen=True, eq=False)
 class FitFindings:
-    """What the calibrated fit to all rows adds; every figure is leave-one-out.
+    """What the calibrated fit to all rows adds; every figure is leave-one-out."""
 
-    Attributes
-    ----------
-    model : fitted classifier
-        On the prepared rows.
-    figures : LeaveOneOut
-    verdict : Verdict
-    class_table : ClassTable
-        Figures of every class.
-    diagnostics : Diagnostics or None
-        For two classes, whose curve rests on the shape of the scores.
-    performance : Performance
-    rows : RowTable
-    weights : tuple of Weight
-        The largest.
-    learning : Learning
-    tests : tuple of PValues
-        Empty where rows come in groups.
-    """
-
-    model: Any
+    model: Any  # On the prepared rows
     figures: LeaveOneOut
     verdict: Verdict
-    class_table: ClassTable
-    diagnostics: Diagnostics | None
+    class_table: ClassTable  # Figures of every class
+    diagnostics: Diagnostics | None  # For two classes, whose curve rests on the shape of the scores
     performance: Performance
     rows: RowTable
-    weights: tuple[Weight, ...]
+    weights: tuple[Weight, ...]  # The largest
     learning: Learning
-    tests: tuple[PValues, ...]
+    tests: tuple[PValues, ...]  # Empty where rows come in groups
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Everything that a report says.
-
-    Attributes
-    ----------
-    title, target : str
-    n_rows, n_columns : int
-        Of the table, without the target.
-    classes, counts : tuples
-        Names of the classes and how many rows each has.
-    codes : (n,) int array
-        Class of every row.
-    dropped : tuple of (column, reason)
-    complaints : tuple of str
-        Warnings that the fit raised.
-    refusal : str
-        Why there is no calibrated fit; empty where there is one.
-    fit : FitFindings or None
-    comparison : Comparison or None
-    why_no_comparison : str
-    seed : int
-    origin : Origin
-    positive : int
-        Place of the class that is asked about, of two.
-    columns : ColumnTable
-        What was done to the columns.
-    """
+    """Everything that a report says."""
 
     title: str
     target: str
-    n_rows: int
+    n_rows: int  # Of the table, without the target
     n_columns: int
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # Names of the classes and how many rows each has
     counts: tuple[int, ...]
-    codes: Any
+    codes: Any  # (n,) int: Class of every row
     dropped: tuple[tuple[str, str], ...]
-    complaints: tuple[str, ...]
-    refusal: str
+    complaints: tuple[str, ...]  # Warnings that the fit raised
+    refusal: str  # Why there is no calibrated fit; empty where there is one
     fit: FitFindings | None
     comparison: Comparison | None
     why_no_comparison: str
     seed: int
     origin: Origin
-    positive: int
-    columns: ColumnTable
+    positive: int  # Place of the class that is asked about, of two
+    columns: ColumnTable  # What was done to the columns
 
     @property
     def asked(self) -> str:

@@ -20,18 +20,11 @@ MOST_CELLS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """Plans, or why there are none.
+    """Plans, or why there are none."""
 
-    Attributes
-    ----------
-    plans : dict of str to Plan
-        By class; of three and more, each against the others.
-    reason : str
-        Why there is none; empty where there is one.
-    """
-
+    # By class; of three and more, each against the others
     plans: dict[str, Plan]
-    reason: str = ""
+    reason: str = ""  # Why there is none; empty where there is one
 
     @property
     def sentences(self) -> list[str]:

@@ -82,53 +82,31 @@ def auc(positive: Any, p: Floats, groups: Any = None) -> Estimate:
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """Acting on a class where its probability is at least the threshold.
-
-    Attributes
-    ----------
-    threshold : float
-    counts : (int, int, int, int)
-        Rows acted on rightly, acted on wrongly, missed, and rightly let be.
-    sensitivity, specificity, ppv, npv : Estimate
-    net_benefit, treat_all : float
-        In units of all rows; of acting by the model, and of acting on every row.
-    """
+    """Acting on a class where its probability is at least the threshold."""
 
     threshold: float
+    # Rows acted on rightly, acted on wrongly, missed, and rightly let be
     counts: tuple[int, int, int, int]
     sensitivity: Estimate
     specificity: Estimate
     ppv: Estimate
     npv: Estimate
-    net_benefit: float
+    net_benefit: float  # In units of all rows; of acting by the model, and of acting on every row
     treat_all: float
 
 
 @dataclass(frozen=True, eq=False)
 class ClassPerformance:
-    """One class against all others.
-
-    Attributes
-    ----------
-    name : str
-    auc : Estimate
-    observed, predicted : float
-        Share of the class among the rows, and its mean calibrated probability.
-    lines : dict of CalibrationLine
-        Of the "calibrated" and the "plain" probabilities.
-    points : tuple of OperatingPoint
-        At every percent, and at the chosen threshold.
-    curves : dict of DecisionCurve
-        At the same thresholds, of both.
-    """
+    """One class against all others."""
 
     name: str
     auc: Estimate
-    observed: float
+    observed: float  # Share of the class among the rows, and its mean calibrated probability
     predicted: float
+    # Of the "calibrated" and the "plain" probabilities
     lines: dict[str, CalibrationLine]
-    points: tuple[OperatingPoint, ...]
-    curves: dict[str, DecisionCurve]
+    points: tuple[OperatingPoint, ...]  # At every percent, and at the chosen threshold
+    curves: dict[str, DecisionCurve]  # At the same thresholds, of both
 
     def at(self, threshold: float) -> OperatingPoint:
         """The point nearest to a threshold."""
@@ -137,22 +115,12 @@ class ClassPerformance:
 
 @dataclass(frozen=True, eq=False)
 class Performance:
-    """All classes that somebody may act on: the one asked about, or each of three and more.
-
-    Attributes
-    ----------
-    classes : tuple of ClassPerformance
-    threshold : float
-        Where the page begins.
-    accuracy : Estimate
-        Share of rows whose likeliest class is right.
-    confusion : (K, K) int array
-        Rows of each class, in the order of the model, by their likeliest class.
-    """
+    """All classes that somebody may act on: the one asked about, or each of three and more."""
 
     classes: tuple[ClassPerformance, ...]
-    threshold: float
-    accuracy: Estimate
+    threshold: float  # Where the page begins
+    accuracy: Estimate  # Share of rows whose likeliest class is right
+    # (K, K) int: Rows of each class, in the order of the model, by their likeliest class
     confusion: Any
 
     @property

@@ -19,24 +19,15 @@ MOST_ROWS = 100
 
 @dataclass(frozen=True, eq=False)
 class RowTable:
-    """Rows by falling probability: of the class that is asked about, or of the likeliest of more.
+    """Rows by falling probability: of the class asked about, or of the likeliest of more."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        What identifies the rows, or their numbers.
-    labels, predicted : (n,) int arrays
-        Places of the true and of the likeliest class.
-    p, low, high : (n,) arrays
-        Probability and the ends of its 90% interval, of all rows with the same score.
-    """
-
-    names: tuple[str, ...]
-    labels: Any
-    predicted: Any
+    names: tuple[str, ...]  # What identifies the rows, or their numbers
+    labels: Any  # (n,) int: Places of the true and of the likeliest class
+    predicted: Any  # (n,) int
+    # (n,): Probability and the ends of its 90% interval, of all rows with the same score
     p: Floats
-    low: Floats
-    high: Floats
+    low: Floats  # (n,)
+    high: Floats  # (n,)
 
     def shown(self) -> list[int | None]:
         """Places of the rows to print; None where rows are left out."""

@@ -56,60 +56,32 @@ class AngleFound:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All figures of the verdict.
+    """All figures of the verdict."""
 
-    Attributes
-    ----------
-    rows, columns : int
-        Of the table, without the target.
-    features : int
-        Columns after preparation.
-    classes : dict
-        Share of the rows of each class.
-    C : float
-        The chosen inverse strength of the penalty.
-    plain, calibrated : Side
-        Leave-one-out figures.
-    gain_error, ece_gain_error : float
-        Standard errors of plain less calibrated log-loss, and of the same difference of ECEs.
-    slope, slope_error : float
-        See `LeaveOneOut`.
-    pool_rows : int
-        Rows without labels.
-    groups : int
-        Groups of rows that were left out whole; 0 where each row was left out alone.
-    plain_at_its_best : OwnPenalty
-    example : (float, float) or None
-        A plain probability, of three and more classes that of the likeliest, and the calibrated
-        one of the same rows.
-    angle : AngleFound or None
-        None where nothing could be estimated, or each class has its own.
-    angles : dict of AngleFound or None
-        Of each class, where they differ.
-    beats_shares : bool
-        Whether three and more classes are predicted clearly better than by their shares.
-    map, map_reason : str
-        For three and more classes: which map from scores to probabilities is used, and why.
-    """
-
-    rows: int
+    rows: int  # Of the table, without the target
     columns: int
-    features: int
-    classes: dict[str, float]
-    C: float
-    plain: Side
+    features: int  # Columns after preparation
+    classes: dict[str, float]  # Share of the rows of each class
+    C: float  # The chosen inverse strength of the penalty
+    plain: Side  # Leave-one-out figures
     calibrated: Side
+    # Standard errors of plain less calibrated log-loss, and of the same difference of ECEs
     gain_error: float
     ece_gain_error: float
-    slope: float
+    slope: float  # See `LeaveOneOut`
     slope_error: float
-    pool_rows: int
-    groups: int
+    pool_rows: int  # Rows without labels
+    groups: int  # Groups of rows that were left out whole; 0 where each row was left out alone
     plain_at_its_best: OwnPenalty
+    # A plain probability, of three and more classes that of the likeliest,
+    # and the calibrated one of the same rows
     example: tuple[float, float] | None = None
+    # None where nothing could be estimated, or each class has its own
     angle: AngleFound | None = None
-    angles: dict[str, AngleFound] | None = None
+    angles: dict[str, AngleFound] | None = None  # Of each class, where they differ
+    # Whether three and more classes are predicted clearly better than by their shares
     beats_shares: bool = True
+    # For three and more classes: which map from scores to probabilities is used, and why
     map: str = ""
     map_reason: str = ""
 

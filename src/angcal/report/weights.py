@@ -19,42 +19,22 @@ MOST = 15
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weights of one fit by the names of their columns.
+    """The weights of one fit by the names of their columns."""
 
-    Attributes
-    ----------
-    names : (d,) array of str
-    values : (K, d) array
-        One row for two classes.
-    """
-
-    names: Any
-    values: Floats
+    names: Any  # (d,) of str
+    values: Floats  # (K, d): One row for two classes
 
 
 @dataclass(frozen=True)
 class Weight:
-    """One of the largest weights.
-
-    Attributes
-    ----------
-    column : str
-    toward : str
-        The class that a larger value speaks for.
-    relative : float
-        In percent of the largest weight, with its sign for two classes.
-    low, high : float
-        Range of the same over the fits of the cross-validation; NaN without one.
-    same_sign, among_largest, fits : int
-        In how many of these fits it has this sign, and is among the largest.
-    """
+    """One of the largest weights."""
 
     column: str
-    toward: str
-    relative: float
-    low: float
+    toward: str  # The class that a larger value speaks for
+    relative: float  # In percent of the largest weight, with its sign for two classes
+    low: float  # Range of the same over the fits of the cross-validation; NaN without one
     high: float
-    same_sign: int
+    same_sign: int  # In how many of these fits it has this sign, and is among the largest
     among_largest: int
     fits: int
 

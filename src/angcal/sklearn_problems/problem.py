@@ -45,21 +45,6 @@ _NAMED_LOSSES: dict[str, Loss] = {
 def as_loss(loss: Loss | str) -> Loss:
     """ℓ_y(u) by name, or the loss itself.
 
-    Parameters
-    ----------
-    loss : Loss or str
-        One of "logistic", "probit", "squared", "squared_hinge", "huberised_hinge" and
-        "exponential", or an instance of a :class:`~angcal.losses.Loss`.
-
-    Returns
-    -------
-    Loss
-        The loss.
-
-    See Also
-    --------
-    Problem : Takes a loss.
-
     Examples
     --------
     >>> as_loss("logistic")
@@ -79,25 +64,6 @@ def as_loss(loss: Loss | str) -> Loss:
 class Problem:
     """What an estimator minimizes, in the scaling of J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b².
 
-    Attributes
-    ----------
-    loss : Loss
-        ℓ.
-    penalty : Penalty, or function (n, N) -> Penalty
-        g. A function where its strength depends on the number of rows n or on the total weight N.
-    fit_intercept : bool
-        Whether there is a b.
-    intercept_strength : float, or function (n, N) -> float
-        q₀; zero for a free intercept.
-    class_weight : dict, "balanced" or None
-        As scikit-learn takes it; a dict is keyed by the entries of ``classes_``.
-    balances : {"weight", "rows"}
-        What "balanced" makes equal between the classes: total sample weight or number of rows.
-
-    See Also
-    --------
-    problem_of : Returns it for a fitted estimator.
-
     Examples
     --------
     >>> from angcal import Logistic, Ridge
@@ -105,11 +71,18 @@ class Problem:
     True
     """
 
-    loss: Loss
+    loss: Loss  # ℓ
+    # g; a function where its strength depends on the number
+    # of rows n or on the total weight N.
     penalty: Penalty | Callable[[int, float], Penalty] = field(default_factory=NoPenalty)
-    fit_intercept: bool = True
+    fit_intercept: bool = True  # Whether there is a b
+    # q₀; zero for a free intercept
     intercept_strength: float | Callable[[int, float], float] = 0.0
+    # As scikit-learn takes it; a dict is keyed by the entries of
+    # ``classes_``
     class_weight: Mapping[Any, float] | str | None = None
+    # What "balanced" makes equal between the classes: total sample weight or
+    # number of rows
     balances: Literal["weight", "rows"] = "weight"
 
 

@@ -168,17 +168,6 @@ def require_joint(estimator: Any) -> None:
 def unwrap(estimator: Any) -> tuple[Any | None, Any]:
     """(T, m) such that ``estimator`` scores x as m does T(x); T is None where x goes in as it is.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-        A ``FrozenEstimator`` is opened, a ``Pipeline`` split before its last step, both however
-        deeply nested.
-
-    Returns
-    -------
-    transformer : fitted Pipeline or None
-    model : the last step
-
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

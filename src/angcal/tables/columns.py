@@ -38,13 +38,7 @@ ENTITIES = {"patient", "pat", "subject", "case", "sample", "person", "participan
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Columns by what is done with them, in the order of the table.
-
-    Attributes
-    ----------
-    numbers, sparse, categories : tuple of str
-    dropped : tuple of (name, reason)
-    """
+    """Columns by what is done with them, in the order of the table."""
 
     numbers: tuple[str, ...]
     sparse: tuple[str, ...]
@@ -58,29 +52,14 @@ class ColumnPlan:
 
 
 def dropped_columns(features: Any) -> list[tuple[str, str]]:
-    """(name, reason) of every column that is left out.
-
-    Parameters
-    ----------
-    features : pandas.DataFrame
-    """
+    """(name, reason) of every column that is left out."""
     return list(plan_columns(features).dropped)
 
 
 def choose_columns(
     features: Any, *, drop: Sequence[str] = (), keep: Sequence[str] = (), identifier: str = ""
 ) -> Any:
-    """The table without the columns to leave out, and with a note of those to use in any case.
-
-    Parameters
-    ----------
-    features : pandas.DataFrame
-    drop, keep : sequence of str
-        Names of columns to leave out, and of those to use although they look like identifiers.
-        An entry that is no column may be several names with commas between them.
-    identifier : str, optional
-        Name of the column that identifies rows.
-    """
+    """The table without the columns to leave out, and with a note of those to use in any case."""
     names = [str(name) for name in features.columns]
     dropped, kept = (_names(given, names) for given in (drop, keep))
     for name in [*dropped, *kept, *([identifier] if identifier else [])]:
@@ -309,10 +288,6 @@ def preparation(features: Any) -> ColumnTransformer:
     Numbers and truth values: missing ones get the median, then mean 0 and variance 1. Sparse
     numbers: variance 1 only, so that they stay sparse. Categories and text: one column for each
     level, rare levels together. The rest is dropped; `dropped_columns` says what and why.
-
-    Parameters
-    ----------
-    features : pandas.DataFrame
     """
     return preparation_of(plan_columns(features), len(features))
 
@@ -340,15 +315,7 @@ def preparation_of(plan: ColumnPlan, n_rows: int) -> ColumnTransformer:
 
 
 def aligned(frame: Any, columns: list[str], what: str) -> Any:
-    """The frame's columns in this order; an error that names those it lacks.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    columns : list of str
-    what : str
-        The table, as the beginning of a sentence.
-    """
+    """The frame's columns in this order; an error that names those it lacks."""
     present = set(frame.columns)
     absent = [name for name in columns if name not in present]
     if not absent:

@@ -23,16 +23,7 @@ class MissingPackageError(ImportError):
 
 
 def need(package: str, purpose: str, install: str = "'angcal[cli]'") -> Any:
-    """The module, or a sentence that says how to get it.
-
-    Parameters
-    ----------
-    package : str
-    purpose : str
-        What needs it, as the beginning of a sentence.
-    install : str, optional
-        What to install for it.
-    """
+    """The module, or a sentence that says how to get it."""
     try:
         return import_module(package)
     except ImportError as error:

@@ -14,24 +14,12 @@ from angcal.tables.columns import aligned, plan_columns, preparation_of
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:
-    """A model of a table, and what became of its columns.
+    """A model of a table, and what became of its columns."""
 
-    Attributes
-    ----------
-    model : Pipeline
-        ``prepare`` (a ColumnTransformer) and ``classify``, both fitted.
-    classes : ndarray
-        In the order of the columns of ``predict_proba``.
-    dropped : tuple of (name, reason)
-        Columns that the model does not see.
-    n, d : int
-        Rows, and columns after preparation.
-    """
-
-    model: Pipeline
-    classes: np.ndarray
-    dropped: tuple[tuple[str, str], ...]
-    n: int
+    model: Pipeline  # ``prepare`` (a ColumnTransformer) and ``classify``, both fitted
+    classes: np.ndarray  # In the order of the columns of ``predict_proba``
+    dropped: tuple[tuple[str, str], ...]  # Columns that the model does not see
+    n: int  # Rows, and columns after preparation
     d: int
 
     @property
@@ -48,20 +36,7 @@ class FittedTable:
 def fit_table(
     features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 20, groups: Any = None
 ) -> FittedTable:
-    """Prepare, choose the penalty by leave-one-out log-loss, fit and calibrate.
-
-    Parameters
-    ----------
-    features : pandas.DataFrame
-    y : ndarray
-        Classes, as from `split_target`; two or more.
-    pool : pandas.DataFrame, optional
-        Rows without labels, with at least the columns that are used.
-    Cs : int or sequence of float, default=20
-        Inverse strengths of the penalty, as in :class:`AngularLogisticRegressionCV`.
-    groups : (n,) array, optional
-        Which rows belong together, as in :class:`AngularLogisticRegressionCV`.
-    """
+    """Prepare, choose the penalty by leave-one-out log-loss, fit and calibrate."""
     plan = plan_columns(features)
     prepare = preparation_of(plan, len(features))
     X = prepare.fit_transform(features[plan.used])

@@ -18,13 +18,7 @@ STATISTICS = {".dta": "stata", ".sav": "spss", ".sas7bdat": "sas", ".xpt": "sas"
 
 
 def read_sheet(path: Path, how: Any) -> Any:
-    """One sheet of an .xlsx file: its first row has the names.
-
-    Parameters
-    ----------
-    path : Path
-    how : angcal.tables.reading.Reading
-    """
+    """One sheet of an .xlsx file: its first row has the names."""
     openpyxl = need("openpyxl", f"reading {path.name}")
     check_archive(path, "Excel file; save it as .xlsx without a password")
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)

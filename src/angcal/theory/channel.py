@@ -40,20 +40,11 @@ def grid(step: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """P(y = 1 | w*ᵀx = g) = base(κg + β) of many problems, and the loss that is fitted.
+    """P(y = 1 | w*ᵀx = g) = base(κg + β) of many problems, and the loss that is fitted."""
 
-    Attributes
-    ----------
-    link : Link
-        The family.
-    scale, offset : (B,) arrays
-        κ and β.
-    loss : Loss
-    """
-
-    link: Link
-    scale: Floats
-    offset: Floats
+    link: Link  # The family
+    scale: Floats  # (B,): κ and β
+    offset: Floats  # (B,)
     loss: Loss
 
     def take(self, chosen: Any) -> Labels:

@@ -177,16 +177,9 @@ def _points(n_classes: int, count: int, parts: int) -> tuple[Floats, ...]:
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels:
-    """Softmax labels of many problems with the same K; what `angcal.theory.solve` asks of labels.
+    """Softmax labels of many problems with the same K, as `angcal.theory.solve` asks of them."""
 
-    Attributes
-    ----------
-    scale : (B,) array
-        κ.
-    n_classes : int
-    """
-
-    scale: Floats
+    scale: Floats  # (B,): κ
     n_classes: int
 
     def take(self, chosen: Any) -> ClassLabels:

@@ -35,26 +35,14 @@ class LabelLaw(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problems:
-    """Fits that are solved together.
+    """Fits that are solved together."""
 
-    Attributes
-    ----------
-    n : (B,) array
-        Labels.
-    strength : (B,) array
-        λ, or μ where `by_mu`.
-    spectra : Spectra
-    labels : Labels, or those of several classes
-    intercept : bool
-    by_mu : bool
-        Whether μ = λ/v is given in place of λ, which takes Σ out of the iteration.
-    """
-
-    n: Floats
-    strength: Floats
+    n: Floats  # (B,): Labels
+    strength: Floats  # (B,): λ, or μ where `by_mu`
     spectra: Spectra
-    labels: LabelLaw
+    labels: LabelLaw  # Labels, or those of several classes
     intercept: bool = True
+    # Whether μ = λ/v is given in place of λ, which takes Σ out of the iteration
     by_mu: bool = False
 
     def take(self, chosen: Any) -> Problems:

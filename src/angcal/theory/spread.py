@@ -27,18 +27,11 @@ from angcal.theory.spectrum import Spectra
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Nine places of (cosine, norm) that stand for the law over data sets, (9, B) each.
+    """Nine places of (cosine, norm) that stand for the law over data sets, (9, B) each."""
 
-    Attributes
-    ----------
-    cosine, norm : (9, B) arrays
-    weights : (9,) array
-        Their shares.
-    """
-
-    cosine: Floats
-    norm: Floats
-    weights: Floats
+    cosine: Floats  # (9, B)
+    norm: Floats  # (9, B)
+    weights: Floats  # (9,): Their shares
 
     def mean(self, values: Floats) -> Floats:
         """Mean of values at the nine places, (9, B) to (B,)."""
