@@ -2,11 +2,22 @@
 
     python -m studies.golden record golden.npz
     python -m studies.golden compare golden.npz
+    python -m studies.golden table before.npz
 
-Each design is fitted from scratch on drawn rows; probabilities of fresh rows, leave-one-out scores
-and angles are kept. A comparison prints the largest difference of each, and exits with 1 where one
-exceeds the tolerance. Single-precision products differ between machines, so golden files are made
-and compared on one machine, with one BLAS thread (``OMP_NUM_THREADS=1``), and are not tracked.
+Each design is fitted from scratch on drawn rows; probabilities of fresh rows and their log-loss,
+leave-one-out scores and angles are kept. A comparison prints the largest difference of each, and
+exits with 1 where one exceeds the tolerance. Single-precision products differ between machines, so
+golden files are made and compared on one machine, with one BLAS thread (``OMP_NUM_THREADS=1``), and
+are not tracked.
+
+A table says what moved between two states on purpose. An earlier state is recorded with its own
+library and these designs, here the one before there was one posterior of the link:
+
+    git archive --prefix=before/ 90ae1ff src | tar -x
+    PYTHONPATH=before/src:. python -m studies.golden record before.npz
+
+It is written to ``studies/results/golden/posterior.md``, which docs/fill_study.py puts into
+docs/research.md.
 """
 
 from __future__ import annotations
@@ -38,10 +49,13 @@ from angcal import (
     Ridge,
     ScoreCalibratedClassifier,
 )
+from studies import RESULTS
+from studies.engine.tables import NOTHING, markdown, with_minus
 
 Outputs = dict[str, np.ndarray]
 Design = Callable[[], Outputs]
 FRESH_ROWS = 60
+TABLE = RESULTS / "golden" / "posterior.md"
 TOLERANCE = 1e-9
 
 
@@ -58,6 +72,7 @@ class Draw:
         chances /= chances.sum(axis=1, keepdims=True)
         labels = (chances.cumsum(axis=1) < rng.random((len(rows), 1))).sum(axis=1)
         self.X, self.y, self.fresh = rows[:n], labels[:n], rows[n:]
+        self.chances = chances[n:]
         self.pool = rng.normal(size=(4 * d, d)) * lengths + 0.2
         self.weight = rng.uniform(0.5, 2.0, n)
         self.covariance = np.diag(lengths**2)
@@ -76,16 +91,19 @@ def logistic(**options: Any) -> LogisticRegression:
     return LogisticRegression(**{"tol": 1e-8, "max_iter": 5000, **options})
 
 
-def outputs(model: Any, fresh: Any) -> Outputs:
-    """What a fitted model gives."""
-    found = {"probabilities": np.asarray(model.predict_proba(fresh))}
+def outputs(model: Any, draw: Draw) -> Outputs:
+    """What a fitted model gives; its log-loss on fresh rows is the mean over their labels."""
+    p = np.asarray(model.predict_proba(draw.fresh))
+    with np.errstate(divide="ignore"):
+        loss = -np.mean(np.sum(draw.chances * np.log(p), axis=1))
+    found = {"probabilities": p, "log_loss": np.array([loss])}
     observed = getattr(model, "observables_", None)
     parts: list[Any] = observed if isinstance(observed, list) else [observed]
     if observed is not None:
         found["loo_scores"] = np.stack([part.loo_scores for part in parts])
     angle = getattr(model, "angle_", None)
     if angle is not None:
-        found["angle"] = np.append(np.ravel(angle.cosine), np.ravel(angle.interval))
+        found["cosine"], found["interval"] = np.ravel(angle.cosine), np.ravel(angle.interval)
     path = getattr(model, "path_", None)
     if path is not None:
         found["path"] = np.stack([path.log_loss, path.ece, path.degrees_of_freedom, path.cosine])
@@ -94,7 +112,7 @@ def outputs(model: Any, fresh: Any) -> Outputs:
 
 def fitted(model: Any, draw: Draw, **fit_options: Any) -> Outputs:
     """Fit, and what comes of it."""
-    return outputs(model.fit(draw.X, draw.y, **fit_options), draw.fresh)
+    return outputs(model.fit(draw.X, draw.y, **fit_options), draw)
 
 
 def one(model: Any = None, **options: Any) -> AngularCalibratedClassifier:
@@ -136,10 +154,10 @@ def tensor(dtype: str) -> Outputs:
     from sklearn import config_context
 
     draw = Draw(700, 650)
-    X, fresh = (torch.asarray(rows, dtype=getattr(torch, dtype)) for rows in (draw.X, draw.fresh))
+    for name in ("X", "fresh"):
+        setattr(draw, name, torch.asarray(getattr(draw, name), dtype=getattr(torch, dtype)))
     with config_context(array_api_dispatch=True):
-        model = one(LogisticRegression(C=0.1, tol=1e-5)).fit(X, draw.y)
-        return outputs(model, fresh)
+        return fitted(one(LogisticRegression(C=0.1, tol=1e-5)), draw)
 
 
 KNOWN = Draw(200, 100)
@@ -232,14 +250,55 @@ def differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> 
             gaps[name] = np.inf
             continue
         same = (old == new) | (np.isnan(old) & np.isnan(new))
-        gaps[name] = float(np.max(np.where(same, 0.0, np.abs(new - old)), initial=0.0))
+        with np.errstate(invalid="ignore"):
+            gaps[name] = float(np.max(np.where(same, 0.0, np.abs(new - old)), initial=0.0))
     return gaps
 
 
+def posterior_table(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> str:
+    """What moved in each design, and the log-loss of both states."""
+    gaps = differences(before, after)
+
+    def moved(name: str, digits: int, scale: float = 1.0) -> str:
+        gap = gaps.get(name, np.nan) / scale
+        if not np.isfinite(gap):
+            return NOTHING
+        least = 10.0**-digits
+        return "0" if gap < TOLERANCE else f"< {least:g}" if gap < least else f"{gap:.{digits}f}"
+
+    rows, changes = [], []
+    for name in DESIGNS:
+        if f"{name}/probabilities" not in before:
+            continue
+        old, new = (float(state[f"{name}/log_loss"][0]) for state in (before, after))
+        scores = before.get(f"{name}/loo_scores", np.ones(1))
+        change = 0.0 if old == new else new - old
+        changes.append(change)
+        rows.append(
+            (
+                name,
+                moved(f"{name}/probabilities", 4),
+                moved(f"{name}/cosine", 4),
+                moved(f"{name}/loo_scores", 4, float(np.std(scores)) or 1.0),
+                f"{old:.4f}",
+                f"{new:.4f}",
+                f"{change:+.4f}" if abs(change) >= 5e-5 else "0",
+            )
+        )
+    header = ("design", "probability", "cosine", "left-out scores, in sd", "log-loss before", "now")
+    lower, higher = (sum(sign * change > 5e-5 for change in changes) for sign in (-1, 1))
+    still = sum(row[1] == "0" for row in rows)
+    told = (
+        f"{len(rows)} designs; no probability moved by more than {TOLERANCE:g} in {still}. "
+        f"Log-loss fell in {lower} and rose in {higher}, by {np.mean(changes):+.4f} in the mean."
+    )
+    return with_minus(told) + f"\n\n{markdown((*header, 'change'), rows)}\n"
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Record or compare."""
+    """Record, compare, or write the table of what moved."""
     parser = argparse.ArgumentParser(prog="python -m studies.golden", description=__doc__)
-    parser.add_argument("action", choices=["record", "compare"])
+    parser.add_argument("action", choices=["record", "compare", "table"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", help="designs whose name contains this")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE)
@@ -251,6 +310,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     with np.load(chosen.file) as stored:
         before = {name: stored[name] for name in stored.files}
+    if chosen.action == "table":
+        from angcal.files import write_text  # which earlier states do not have
+
+        write_text(TABLE, posterior_table(before, found))
+        print(TABLE.read_text(encoding="utf-8"))
+        return 0
     if chosen.only is not None:
         before = {name: values for name, values in before.items() if chosen.only in name}
     gaps = differences(before, found)
