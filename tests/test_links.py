@@ -25,7 +25,7 @@ from angcal.links import (
     as_link,
     quadrature,
 )
-from angcal.links.mixture import kolmogorov_density
+from angcal.links.base import kolmogorov_density
 
 JUMP_AT = 0.37
 

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from angcal import AngularCalibratedClassifier, Logistic, Logit, Ridge
 from angcal.angle import observable_angle
-from angcal.covariance import PoolInverse, matrix_free, precision, score_scale, sources
+from angcal.covariance import PoolInverse, inverse, matrix_free, precision, score_scale
+from angcal.covariance.inverse import cheaper_method
 from angcal.covariance.matrix_free import StagnationError, allowed_error, probes_needed
-from angcal.covariance.sources import cheaper_method
 from angcal.observables import observe
 from angcal.pools import OneShotPoolError, open_pool
 from angcal.problem import LinearFit
@@ -215,8 +215,8 @@ def test_the_classifier_takes_the_route(monkeypatch):
     data = simulate(200, 60, link=LINK, random_state=0)
     pool = data.pool(400, random_state=1)
     exact = AngularCalibratedClassifier(pool=pool, angle="observable").fit(data.X, data.y)
-    monkeypatch.setattr(sources, "SMALLEST_MATRIX_FREE", 1)
-    monkeypatch.setattr(sources, "MEMORY_LIMIT", 0)
+    monkeypatch.setattr(inverse, "SMALLEST_MATRIX_FREE", 1)
+    monkeypatch.setattr(inverse, "MEMORY_LIMIT", 0)
     for kind in (np.asarray, sparse.csr_array, lambda rows: lambda: iter([rows[:10], rows[10:]])):
         found = AngularCalibratedClassifier(pool=kind(pool), angle="observable")
         found.fit(data.X, data.y)
@@ -262,7 +262,7 @@ def test_rows_beyond_the_pools_range_are_found_out(fits, monkeypatch):
     pool = POOL.copy()
     pool[:, 5] = -2.0 * pool[:, 0]
     if not fits:
-        monkeypatch.setattr(sources, "MEMORY_LIMIT", 0)
+        monkeypatch.setattr(inverse, "MEMORY_LIMIT", 0)
     found = precision(None, pool, X, method=CG)
     if fits:
         assert (found.method, found.rank) == ("exact", D - 1)

@@ -26,13 +26,13 @@ from angcal.curve import (
     CurveTable,
     angular_probability,
 )
-from angcal.curve.bounds import derivative_bound
 from angcal.curve.predictor import jet
 from angcal.curve.table import (
     MOST_CELLS,
     SMALLEST_REACH,
     STRIDES,
     between,
+    derivative_bound,
 )
 from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
 
@@ -481,7 +481,7 @@ def test_threads_may_come_first_at_once():
 
 def test_bounds_are_real_whatever_the_type_of_the_roots(monkeypatch):
     # Some versions of NumPy give eigenvalues as complex numbers even where all are real.
-    from angcal.curve import bounds
+    from angcal.curve import table as bounds
 
     roots, before = bounds.hermeroots, bounds.normal_bound(4)
     monkeypatch.setattr(bounds, "hermeroots", lambda c: roots(c).astype(complex))

@@ -18,7 +18,7 @@ from angcal.simulation import (
     simulate,
     simulate_labels,
 )
-from angcal.simulation.designs import white_rows
+from angcal.simulation.covariances import white_rows
 
 PAPER_LINK = Logit(scale=3.0, offset=1.0)
 D = 7

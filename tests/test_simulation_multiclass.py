@@ -24,7 +24,7 @@ from angcal.simulation import (
     simulate,
     simulate_multiclass,
 )
-from angcal.simulation.designs import draw_labels
+from angcal.simulation.covariances import draw_labels
 
 D, K = 9, 3
 

@@ -14,10 +14,10 @@ from angcal.covariance.inverse import (
     invert,
     is_operator,
     pool_covariance,
+    precision,
 )
 from angcal.covariance.matrix_free import PoolInverse, StagnationError
 from angcal.covariance.scale import ScoreScale, score_scale
-from angcal.covariance.sources import precision
 
 __all__ = [
     "RANK_TOLERANCE",

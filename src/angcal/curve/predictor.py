@@ -41,7 +41,7 @@ def angular_probability(link: Link, cosine: float, standard_scores: Floats) -> F
 def value_and_slope(link: Link, cosine: float, standard_scores: Floats) -> tuple[Floats, Floats]:
     """(F(s), F′(s)), to 1e-10: for tables.
 
-    A link that is a mixture of probits (:mod:`angcal.links.mixture`) has both in closed form.
+    A link that is a mixture of probits (:mod:`angcal.links.base`) has both in closed form.
     """
     s = np.asarray(standard_scores, dtype=np.float64)
     if link.fine_mixture is not None:

@@ -7,8 +7,7 @@ seals the model. No ONNX package is imported before a function is called.
 
 from __future__ import annotations
 
-from angcal.export.checksum import verified_onnx
 from angcal.export.convert import register_converters, to_onnx
-from angcal.export.nodes import ExportError
+from angcal.export.nodes import ExportError, verified_onnx
 
 __all__ = ["ExportError", "register_converters", "to_onnx", "verified_onnx"]

@@ -15,10 +15,9 @@ from angcal.estimators import (
     AngularLogisticRegressionCV,
     ScoreCalibratedClassifier,
 )
-from angcal.export.checksum import sealed
 from angcal.export.curves import check_curve, curves_of, write_model
 from angcal.export.intervals import check_has_table, write_interval
-from angcal.export.nodes import ExportError, Nodes
+from angcal.export.nodes import ExportError, Nodes, sealed
 from angcal.sklearn_problems import unwrap
 
 CLASSIFIERS = (AngularCalibratedClassifier, AngularLogisticRegressionCV, ScoreCalibratedClassifier)

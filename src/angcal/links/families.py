@@ -11,8 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, voigt_profile
 
 from angcal._typing import Floats
-from angcal.links.base import Kernel, Link, first, piecewise
-from angcal.links.mixture import LogisticMixture, ProbitMixture, logit_nodes
+from angcal.links.base import (
+    Kernel,
+    Link,
+    LogisticMixture,
+    ProbitMixture,
+    first,
+    logit_nodes,
+    piecewise,
+)
 from angcal.links.quadrature import (
     FixedRule,
     adaptive_expectation,

@@ -1,8 +1,6 @@
 """How many more labels: learning curves from a pilot, or from assumptions."""
 
-from angcal.planner.assumed import plan_from_assumptions
-from angcal.planner.criteria import criteria_of_riley
-from angcal.planner.forecast import plan_from_pilot
-from angcal.planner.result import Plan
+from angcal.planner.forecast import plan_from_assumptions, plan_from_pilot
+from angcal.planner.result import Plan, criteria_of_riley
 
 __all__ = ["Plan", "criteria_of_riley", "plan_from_assumptions", "plan_from_pilot"]

@@ -16,9 +16,8 @@ from scipy.interpolate import CubicSpline
 from angcal._typing import Floats
 from angcal.links import Logit
 from angcal.losses import Logistic
-from angcal.theory.channel import Labels
+from angcal.theory.channel import Labels, calibrated, plain
 from angcal.theory.labels import information_of, link_for, mu_grid, reached
-from angcal.theory.outcomes import calibrated, plain
 from angcal.theory.solve import Problems, solve
 from angcal.theory.spectrum import Spectra, Spectrum
 from angcal.theory.state import spread_and_cosine

@@ -10,17 +10,76 @@ its standard error. What the pilot shows beyond that mean fades in the forecast 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
+from scipy.special import entr
 
 from angcal._typing import Floats
+from angcal.observables import honest_scores
+from angcal.penalty_path import LooCurves, make_design, observe_path, penalty_shares
 from angcal.planner.equations import Learning, learning_of
-from angcal.planner.pilot import Observed, observe_pilot
-from angcal.planner.result import MEASURES, Curve, Plan, made_plan
+from angcal.planner.result import MEASURES, Curve, Plan, criteria_of_riley, made_plan
+from angcal.theory.labels import best_state, link_for
 from angcal.theory.spectrum import Spectrum
+
+# -- What a pilot shows of itself: leave-one-out losses of its ridge fits, calibrated -----------
+
+
+PENALTIES = 8
+SMALLEST_SHARE = 1e-6
+"""Of a label's own class: what a probability is taken to be at least."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Calibrated leave-one-out losses of ridge logistic regression, averaged over its penalties."""
+
+    n: int  # Labels
+    log_loss: float  # Of probabilities that have seen neither the row's label nor a curve that has
+    accuracy: float
+    log_loss_se: float  # Their standard errors
+    accuracy_se: float
+
+
+def observe_pilot(X: Floats, labels: Floats) -> Observed:
+    """Losses of one path of penalties, which are averaged as far as the labels leave them open."""
+    n = len(labels)
+    curves = _loo_curves(X, labels)
+    p = curves.probabilities @ penalty_shares(curves.log_loss, n)
+    own = np.where(labels == 1.0, p, 1.0 - p)
+    losses = -np.log(np.maximum(own, SMALLEST_SHARE))
+    right = float(np.sum((p > 0.5) == (labels == 1.0)))
+    # As if one more had been right and one wrong: ten of ten is not certainty.
+    share = (right + 1.0) / (n + 2.0)
+    return Observed(
+        n=n,
+        log_loss=float(losses.mean()),
+        accuracy=right / n,
+        log_loss_se=float(max(losses.std(), 0.05) / np.sqrt(n)),
+        accuracy_se=float(np.sqrt(share * (1.0 - share) / n)),
+    )
+
+
+def _loo_curves(X: Floats, labels: Floats) -> LooCurves:
+    weights = np.ones(len(labels))
+    design = make_design(X, labels, weights, True)
+    strengths = 1.0 / design.grid(PENALTIES)
+    solution = design.solver(strengths).solve(1e-3)
+    observed = observe_path(design, strengths, solution, "auto")
+    fits = [design.fit_at(solution, c, 0.0) for c in range(len(strengths))]
+    pairs = zip(fits, observed, strict=True)
+    return LooCurves(
+        np.column_stack([each.calibration_scores for each in observed]),
+        np.column_stack([honest_scores(fit, each) for fit, each in pairs]),
+        np.column_stack([each.loo_scores for each in observed]),
+        labels,
+        weights,
+    )
+
 
 SMALLEST_PILOT = 20
 MOST_POOL_ROWS = 700
@@ -197,3 +256,75 @@ def _remarks(
     if others is None:
         found.append("Unlabeled rows (a pool) would say more about the features.")
     return tuple(found)
+
+
+# -- Plans without a pilot: from what is assumed of features, signal and prevalence -------------
+
+
+def plan_from_assumptions(
+    columns: Any,
+    *,
+    ceiling: float,
+    n: ArrayLike,
+    prevalence: float = 0.5,
+) -> Plan:
+    """The plan for features and a signal that are assumed.
+
+    Parameters
+    ----------
+    columns : float, Spectrum or (m, d) array
+        Number of features, taken to be independent and equally important; or their spectrum; or
+        unlabeled rows, from which it is estimated.
+    ceiling : float
+        Accuracy of a linear model with unlimited labels.
+    n : array-like
+        Numbers of labels.
+    prevalence : float, default=0.5
+        Share of the second class.
+
+    Returns
+    -------
+    Plan
+        Its intervals have no width: nothing was estimated. ``criteria`` are the sample sizes that
+        pmsampsize gives for a model without a penalty.
+
+    See Also
+    --------
+    angcal.theory.labels_needed : Labels for a target, from assumptions.
+
+    Examples
+    --------
+    >>> plan = plan_from_assumptions(100, ceiling=0.85, n=[100, 400], prevalence=0.3)
+    >>> round(plan.labels_for(accuracy=0.8), -1)
+    480.0
+    """
+    spectrum = _spectrum(columns)
+    wanted = checked_numbers(n, 2)
+    link = link_for(ceiling, prevalence=prevalence)
+    low, high = min(10.0, wanted.min()), max(wanted.max(), 200.0 * spectrum.size)
+    grid = np.unique(np.concatenate([wanted, np.geomspace(low, high, 16)]))
+    states = [best_state(float(each), spectrum, link=link) for each in grid]
+    means = {
+        "log_loss": np.array([state.calibrated_log_loss + 1.0 / state.n for state in states]),
+        "accuracy": np.array([state.calibrated_accuracy for state in states]),
+        "ece": np.array([state.ece for state in states]),
+        "cosine": np.array([state.cosine for state in states]),
+        "C": np.log([state.C for state in states]),
+    }
+    curve = Curve(grid, means, {name: np.zeros(len(grid)) for name in means})
+    truth = states[0]
+    best = {"log_loss": (truth.bayes_log_loss,) * 3, "accuracy": (truth.bayes_accuracy,) * 3}
+    base = float(entr(prevalence) + entr(1.0 - prevalence))
+    r2 = float(-np.expm1(-2.0 * (base - truth.bayes_log_loss)))
+    criteria = criteria_of_riley(spectrum.size, r2, prevalence)
+    return made_plan(curve, wanted, best, criteria=criteria)
+
+
+def _spectrum(columns: Any) -> Spectrum:
+    if isinstance(columns, Spectrum):
+        return columns
+    if np.ndim(columns) == 2:
+        return Spectrum.of_rows(columns)
+    if not (np.ndim(columns) == 0 and np.isfinite(columns) and columns >= 1):
+        raise ValueError(f"columns={columns!r} must be a number of features, 1 or more.")
+    return Spectrum.isotropic(float(columns))

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from angcal.simulation.covariances import (
+    DESIGNS,
     AutoregressiveCovariance,
     Covariance,
     GivenCovariance,
     IdentityCovariance,
     SpikedCovariance,
 )
-from angcal.simulation.designs import DESIGNS
 from angcal.simulation.model import SimulatedLabels, Simulation, simulate, simulate_labels
 from angcal.simulation.multiclass import MulticlassSimulation, simulate_multiclass
 

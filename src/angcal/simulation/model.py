@@ -17,8 +17,6 @@ from angcal.simulation.covariances import (
     AutoregressiveCovariance,
     Covariance,
     IdentityCovariance,
-)
-from angcal.simulation.designs import (
     Seed,
     check_design,
     draw_labels,

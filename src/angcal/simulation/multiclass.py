@@ -13,8 +13,7 @@ from scipy.linalg import solve_triangular
 from angcal._typing import Floats
 from angcal.arrays import symmetric_root
 from angcal.links.multiclass import CallableMulticlassLink, MulticlassLink, Softmax
-from angcal.simulation.covariances import Covariance
-from angcal.simulation.designs import Seed, positive_integer
+from angcal.simulation.covariances import Covariance, Seed, positive_integer
 from angcal.simulation.model import Truth, row_law
 
 

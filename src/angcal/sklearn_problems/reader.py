@@ -30,22 +30,9 @@ from angcal.sklearn_problems.problem import (
 def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats) -> LinearFit:
     """(ŵ, b̂) and the J = (1/N) Σ ω_i ℓ_i + g(w) + ½ q₀ b² it minimizes, without refitting.
 
-    Parameters
-    ----------
-    estimator : fitted linear classifier or LinearHead
-        Of two classes, or of more where they were fitted jointly. See :func:`unwrap` for pipelines
-        and frozen estimators.
-    X : (n, d) array or sparse matrix
-        The rows it was fitted on, after any transformer.
-    labels : (n,) array
-        Places in ``estimator.classes_``.
-    sample_weight : (n,) array
-        What ``fit`` was given; ones if nothing. Class weights are multiplied in here.
-
-    Returns
-    -------
-    LinearFit
-        ``distance_to_optimum`` says whether X, labels and weights are those of the fit.
+    Rows are those of the fit after any transformer, labels places in ``estimator.classes_``, and
+    ``sample_weight`` what ``fit`` was given, ones if nothing: class weights are multiplied in here.
+    ``distance_to_optimum`` of the result says whether X, labels and weights are those of the fit.
 
     Examples
     --------

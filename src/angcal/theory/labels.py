@@ -20,8 +20,7 @@ from scipy.optimize import brentq
 from angcal._typing import Floats
 from angcal.links import Link, Logit
 from angcal.losses import Logistic, Loss
-from angcal.theory.channel import Labels, grid
-from angcal.theory.outcomes import calibrated
+from angcal.theory.channel import Labels, calibrated, grid
 from angcal.theory.solve import Problems, slopes, solve
 from angcal.theory.spectrum import Spectra, Spectrum
 from angcal.theory.state import (
