@@ -39,8 +39,7 @@ from angcal.report.comparison import (
 )
 from angcal.report.figures import diagnose
 from angcal.report.findings import Origin
-from angcal.report.narrative import in_plain_words
-from angcal.report.next_steps import next_steps
+from angcal.report.narrative import in_plain_words, next_steps
 from angcal.report.page import class_rows, environment
 from angcal.report.performance import share
 from angcal.report.svg import THEME

@@ -33,7 +33,7 @@ from angcal.metrics.scores import (
     mean_and_error,
     row_losses,
 )
-from angcal.report.weights import Weights, weights_of
+from angcal.report.tables import Weights, weights_of
 from angcal.tables import fit_table, preparation
 
 N_FOLDS, PENALTIES = 5, 20

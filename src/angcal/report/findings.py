@@ -11,16 +11,23 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from angcal.notices import OptimalityWarning, PoolWarning, RepeatedRowsWarning
-from angcal.report.classes import ClassTable, class_table
-from angcal.report.columns import ColumnTable, column_table
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
 from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
 from angcal.report.hypotheses import PValues, calibration_tests
 from angcal.report.learning import Learning, learning_curves
 from angcal.report.performance import Performance, performance, performance_numbers
-from angcal.report.rows import RowTable, row_table
+from angcal.report.tables import (
+    ClassTable,
+    ColumnTable,
+    RowTable,
+    Weight,
+    class_table,
+    column_table,
+    largest_weights,
+    row_table,
+    weights_of,
+)
 from angcal.report.verdict import MOST_CLASSES_NAMED, Verdict, sentences, shortened, verdict_of
-from angcal.report.weights import Weight, largest_weights, weights_of
 from angcal.tables import FittedTable, TableError, aligned, fit_table
 from angcal.tables.columns import plan_columns
 from angcal.tables.errors import first_few
@@ -98,9 +105,13 @@ def examine(
     groups: Any = None,
     origin: Origin | None = None,
 ) -> Findings:
-    """Fit, diagnose and compare; the parameters are those of `make_report`.
+    """Fit, diagnose and compare.
 
-    `notes` are sentences about the table itself that go with the warnings.
+    `y` holds the classes, called `target`; `pool` rows without labels, with the columns of
+    `features`; `groups` which rows belong together, such as those of one patient; `notes` sentences
+    about the table that go with the warnings. The `seed` is that of folds and bootstrap, and the
+    same one gives the same page; larger tables have fewer `repeats` of the cross-validation by
+    default. Called is ``progress(done, total, what)``.
     """
     origin = origin or Origin()
     labels, classes, codes = _encoded(y, len(features), target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -14,21 +15,23 @@ import numpy as np
 from angcal import __version__
 from angcal.report import pictures
 from angcal.report.acting import acting_content, rate_with_ends
-from angcal.report.classes import MOST_PICTURES, MOST_ROWS, ClassTable
-from angcal.report.columns import MOST_ROWS as MOST_COLUMNS
 from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
 from angcal.report.figures import share_of_the_highest
 from angcal.report.findings import Findings, FitFindings, examine, verdict
 from angcal.report.hypotheses import PValues
 from angcal.report.learning import Learning
-from angcal.report.narrative import between, in_plain_words
-from angcal.report.next_steps import next_steps
+from angcal.report.narrative import between, in_plain_words, next_steps
 from angcal.report.performance import Performance
-from angcal.report.rows import MOST_ROWS as MOST_SHOWN
-from angcal.report.rows import RowTable
+from angcal.report.tables import (
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_PICTURES,
+    MOST_ROWS,
+    ClassTable,
+    RowTable,
+    Weight,
+)
 from angcal.report.verdict import percent, shortened, signed, table_rows
-from angcal.report.weights import Weight
-from angcal.report.words import CHECKLIST, GLOSSARY, HERE
 from angcal.tables.errors import clean
 
 ROUTES = {
@@ -51,39 +54,16 @@ PATH = {"log_loss": "log-loss", "ece": "calibration error", "cosine": "cosine of
 def make_report(features: Any, y: Any, **options: Any) -> str:
     """An HTML page about how to get calibrated probabilities from this table.
 
-    Parameters
-    ----------
-    features : DataFrame
-        One row per case; numbers and categories.
-    y : (n,) array or Series
-        Classes.
-    pool : DataFrame, optional
-        Rows without labels, with the columns of `features`.
-    title : str, optional
-        Heading of the page.
-    seed : int
-        Of the folds and the bootstrap; the same seed gives the same page.
-    target : str
-        What `y` is called.
-    repeats : int, optional
-        Repetitions of the cross-validation; by default fewer for larger tables.
-    progress : callable, optional
-        Called as ``progress(done, total, what)`` while the page is made.
-    groups : (n,) array of int, optional
-        Which rows belong together, such as those of one patient.
-    origin : Origin, optional
-        File, date, names of the rows, the class that is asked about and the threshold.
-
-    Returns
-    -------
-    str
-        HTML with inline pictures: it asks nothing of the network, and is whole without its script.
+    ``features`` is a DataFrame with one row per case and ``y`` their classes; the options are those
+    of :func:`angcal.report.findings.examine`. The pictures are inline: the page asks nothing of the
+    network, and is whole without its script.
     """
     return page(examine(features, y, **options))
 
 
 def page(found: Findings) -> str:
     """The whole page."""
+    words = tomllib.loads(files("angcal.report").joinpath("words.toml").read_text("utf-8"))
     said = verdict(found)
     content: dict[str, Any] = {
         "found": found,
@@ -106,10 +86,10 @@ def page(found: Findings) -> str:
             for one in found.columns.columns[:MOST_COLUMNS]
         ],
         "checklist": [
-            (item, about, f"{where}: {section}" if where == HERE else where)
-            for item, about, where, section in CHECKLIST
+            (item, about, f"in this report: {section}" if section else "yours to tell")
+            for item, (about, section) in words["checklist"].items()
         ],
-        "glossary": GLOSSARY,
+        "glossary": words["glossary"],
     }
     if found.fit is not None:
         content |= _fit_content(found, found.fit)
@@ -133,7 +113,7 @@ def _fit_content(found: Findings, fit: FitFindings) -> dict[str, Any]:
         "learning_rows": _learning_rows(fit.learning),
         "map_rows": _map_rows(fit.model),
         "top_share": share_of_the_highest(fit.model.observables_.leverage_shares),
-        "most_rows": MOST_SHOWN,
+        "most_rows": MOST_ROWS,
         "auc_text": between(fit.performance.classes[0].auc),
         "accuracy_text": rate_with_ends(fit.performance.accuracy),
         "confusion_names": [shortened(name) for name in found.classes],
@@ -161,7 +141,7 @@ def _line_rows(performance: Performance) -> list[tuple[str, ...]]:
     if len(performance.classes) == 1:
         pairs = ((name, performance.classes[0].lines[kind]) for name, kind in KINDS)
         return [(name, *cells(line)) for name, line in pairs]
-    shown = sorted(performance.classes, key=lambda one: -one.observed)[:MOST_ROWS]
+    shown = sorted(performance.classes, key=lambda one: -one.observed)[:MOST_CLASSES]
     return [
         (
             shortened(one.name),
@@ -236,7 +216,7 @@ def class_rows(table: ClassTable) -> list[tuple[str, ...]]:
             percent(one.found),
             *(f"{value:.3f}" for value in (*one.log_loss.values(), *one.ece.values())),
         )
-        for one in table.first(MOST_ROWS)
+        for one in table.first(MOST_CLASSES)
     ]
 
 

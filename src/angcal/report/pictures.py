@@ -22,13 +22,11 @@ from angcal.displays import (
     ReliabilityDisplay,
     SmoothedLinkDisplay,
 )
-from angcal.report.classes import ClassFigures, bins_for
 from angcal.report.comparison import Comparison
 from angcal.report.figures import Diagnostics, LeaveOneOut
 from angcal.report.performance import ClassPerformance
-from angcal.report.rows import RowTable
 from angcal.report.svg import PART, Words, drawn, hint
-from angcal.report.weights import Weight
+from angcal.report.tables import ClassFigures, RowTable, Weight, bins_for
 from angcal.tables.errors import clean
 
 
