@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
 from angcal.covariance import ScoreScale
 from angcal.curve.predictor import CurvePart, angular_probability
 from angcal.curve.table import CurveTable
@@ -66,9 +67,22 @@ class TabulatedCurve(ABC):
         return None if self.table is None else self.table.error
 
     def predict(self, scores: Floats) -> Floats:
-        """P(y = 1) of raw scores u = xᵀŵ + b̂."""
+        """P(y = 1) of raw scores u = xᵀŵ + b̂, where the scores are."""
+        if is_tensor(scores):
+            return self._on_device(scores)
         p = self._values(scores)
         return np.clip(p, self.floor, 1.0 - self.floor, out=p) if self.floor > 0 else p
+
+    def _on_device(self, scores: Any) -> Any:
+        if self.table is None:
+            return placed_like(self.predict(on_host(scores)), scores)
+        xp, center, within = namespace_of(scores), self.scale.center, self.table.reach
+        p = xp.clip(self.table.of_tensor(scores, self.scale), self.floor, 1.0 - self.floor)
+        # Scores beyond the table, if any, are few: they go by the formula on the host.
+        far = xp.abs(scores - center) > within * self.scale.norm
+        if bool(xp.any(far)):
+            p[far] = placed_like(self.predict(on_host(scores[far])), scores)
+        return p
 
     def _values(self, scores: Floats) -> Floats:
         """F of raw scores, whatever its tails."""
@@ -152,4 +166,6 @@ class ConstantCurve:
 
     def predict(self, scores: Floats) -> Floats:
         """The prevalence, once per score."""
+        if is_tensor(scores):
+            return placed_like(np.full(tuple(scores.shape), self.prevalence), scores)
         return np.full(np.shape(scores), self.prevalence)

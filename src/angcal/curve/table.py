@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -42,7 +43,7 @@ from numpy.polynomial.hermite_e import hermeroots, hermeval
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import slices
+from angcal.arrays import namespace_of, placed_like, slices
 from angcal.covariance import ScoreScale
 from angcal.curve.predictor import CurvePart
 from angcal.links import Cauchit, ClippedLinear, ComplementaryLogLog, Link, Logit, Probit
@@ -312,6 +313,16 @@ class CurveTable:
                 np.add(p, np.take(coefficient, cell, out=term, mode="clip"), out=p)
             np.clip(p, 0.0, 1.0, out=p)
         return result
+
+    def of_tensor(self, scores: Any, scale: ScoreScale) -> Any:
+        """The same polynomials of raw scores on a device; beyond reach, of the nearest cell."""
+        xp = namespace_of(scores)
+        place = (scores - scale.center) / (scale.norm * self.spacing) + 0.5 * self.cells
+        cell = xp.clip(xp.floor(place), 0.0, float(self.cells - 1))
+        index, p = xp.astype(cell, xp.int64), xp.zeros_like(scores)
+        for coefficient in placed_like(self.coefficients[::-1].copy(), scores):
+            p = p * (place - cell) + xp.take(coefficient, index)
+        return p
 
 
 def hermite_coefficients(values: Floats, slopes: Floats, spacing: float) -> Floats:

@@ -21,7 +21,6 @@ from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.prevalence import Prevalence, estimated_prevalence, given_prevalence
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
-from angcal.multiclass.on_device import predict_on_device
 from angcal.sklearn_problems import unwrap
 
 # Arrays that grow with the training rows; predictions need none of them.
@@ -288,11 +287,11 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         """As `predict_proba`, a tensor where X is one."""
         scores, many = self._device_scores(X), len(self.classes_) > 2
         if isinstance(self.curve_, ClassMap):
-            return predict_on_device(self.curve_, scores)
+            return self.curve_.predict(scores)
         if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
             found = self.curve_.predict(on_host(scores if many else scores[:, 0]))
             return placed_like(of_each_class(found), X)
-        positive = on_device_curve(self.curve_, scores[:, 0])
+        positive = self.curve_.predict(scores[:, 0])
         return namespace_of(X).stack([1.0 - positive, positive], axis=1)
 
     def _device_scores(self, X: Any) -> Any:
@@ -314,26 +313,3 @@ def of_each_class(found: Floats) -> Floats:
     np.subtract(1.0, found, out=both[:, 0])
     both[:, 1] = found
     return both
-
-
-def on_device_curve(curve: TabulatedCurve | ConstantCurve, scores: Any) -> Any:
-    """F(u) of scores on a device, from the curve's table."""
-    xp = namespace_of(scores)
-    if isinstance(curve, ConstantCurve):
-        return xp.zeros_like(scores) + curve.prevalence
-    table, scale = curve.table, curve.scale
-    if table is None:
-        return placed_like(curve.predict(on_host(scores)), scores)
-    place = (scores - scale.center) / (scale.norm * table.spacing) + 0.5 * table.cells
-    cell = xp.clip(xp.floor(place), 0.0, float(table.cells - 1))
-    t = place - cell
-    index = xp.astype(cell, xp.int64)
-    p = xp.zeros_like(scores)
-    for coefficient in placed_like(table.coefficients[::-1].copy(), scores):
-        p = p * t + xp.take(coefficient, index)
-    p = xp.clip(p, curve.floor, 1.0 - curve.floor)
-    # Scores beyond the table, if any, are few: they go by the formula on the host.
-    far = xp.abs(scores - scale.center) > table.reach * scale.norm
-    if bool(xp.any(far)):
-        p[far] = placed_like(curve.predict(on_host(scores[far])), scores)
-    return p

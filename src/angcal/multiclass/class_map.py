@@ -3,11 +3,13 @@ r"""P = Σ_j π_j softmax(a_j∘u + b_j): what is delivered for three and more c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from angcal._typing import Floats
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, softmax
 from angcal.links.multiclass import MulticlassLink, Softmax
 
 
@@ -44,34 +46,37 @@ class ClassMap:
     offsets: Floats
     floor: float = 0.0
 
-    def predict(self, scores: ArrayLike, moves: Floats | None = None) -> Floats:
-        """Class probabilities.
+    def predict(self, scores: ArrayLike, moves: Floats | None = None) -> Any:
+        """Class probabilities, where the scores are.
 
         Parameters
         ----------
-        scores : (n, K) array
+        scores : (n, K) array or tensor
             Raw scores.
         moves : (n, K) array, optional
             Added to a∘u + b.
 
         Returns
         -------
-        (n, K) array
+        (n, K) array or tensor
             Probabilities.
         """
-        u = np.asarray(scores, dtype=np.float64)
+        u: Any = scores if is_tensor(scores) else np.asarray(scores, dtype=np.float64)
+        xp, link = namespace_of(u), softmax if is_tensor(u) else self.link
         K = self.slopes.shape[1]
         if u.ndim != 2 or u.shape[1] != K:
             raise ValueError(f"scores must have the shape (n, {K}); got {u.shape}.")
         if isinstance(self.link, Softmax):
             # A softmax does not see a constant, which class slopes would turn into something else.
-            u = u - u.mean(axis=1, keepdims=True)
-        total = np.zeros_like(u)
+            u = u - xp.mean(u, axis=1, keepdims=True)
+        elif link is softmax:
+            return placed_like(self.predict(on_host(u), moves), u)
+        total = xp.zeros_like(u)
         for share, slopes, offsets in zip(self.shares, self.slopes, self.offsets, strict=True):
-            logits = slopes * u + offsets
-            total += share * self.link(logits if moves is None else logits + moves)
+            logits = placed_like(slopes, u) * u + placed_like(offsets, u)
+            total += float(share) * link(logits if moves is None else logits + moves)
         # No entry exceeds the sum, so that none exceeds one after the division either.
-        p = total / total.sum(axis=1, keepdims=True)
+        p = total / xp.sum(total, axis=1, keepdims=True)
         return p if self.floor == 0 else self.floor + (1.0 - K * self.floor) * p
 
 

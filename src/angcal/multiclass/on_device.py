@@ -12,12 +12,11 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import namespace_of, on_host, placed_like, softmax
+from angcal.arrays import namespace_of, on_host, softmax
 from angcal.leverages import Leverages
 from angcal.leverages.shared import ClassRows, corrected_steps, shared_steps
 from angcal.links.multiclass import Softmax
 from angcal.losses import Multinomial
-from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
 from angcal.observables import count_shifts
 from angcal.penalties import Ridge
@@ -54,15 +53,3 @@ def scores_on_device(
 
 def _taken(values: Any, index: np.ndarray) -> Any:
     return values[namespace_of(values).asarray(index, device=values.device), :]
-
-
-def predict_on_device(found: ClassMap, scores: Any) -> Any:
-    """Σ_j π_j softmax(a_j∘u + b_j), where the scores are."""
-    xp = namespace_of(scores)
-    u = scores - xp.mean(scores, axis=1, keepdims=True)
-    total = 0.0 * u
-    for share, slopes, offsets in zip(found.shares, found.slopes, found.offsets, strict=True):
-        p = softmax(u * placed_like(slopes, u) + placed_like(offsets, u))
-        total = total + float(share) * p
-    total = total / xp.sum(total, axis=1, keepdims=True)
-    return found.floor + (1.0 - u.shape[1] * found.floor) * total
