@@ -54,29 +54,15 @@ CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file.
+    """One Python file."""
 
-    Attributes
-    ----------
-    name : str
-        Its path below the folder that was searched.
-    lines : int
-        All lines.
-    documentation : int
-        Lines of strings that stand alone.
-    long_functions : tuple of (str, int)
-        Names and lengths of functions above the limit, docstrings included.
-    constants : tuple of str
-        Upper-case names that are assigned at the top level.
-    numbers : tuple of str
-        Those of them that hold numbers and no text: thresholds, accuracies, nodes.
-    """
-
-    name: str
-    lines: int
-    documentation: int
+    name: str  # Its path below the folder that was searched
+    lines: int  # All lines
+    documentation: int  # Lines of strings that stand alone
+    # Names and lengths of functions above the limit, docstrings included
     long_functions: tuple[tuple[str, int], ...]
-    constants: tuple[str, ...]
+    constants: tuple[str, ...]  # Upper-case names that are assigned at the top level
+    # Those of them that hold numbers and no text: thresholds, accuracies, nodes
     numbers: tuple[str, ...]
 
     @property

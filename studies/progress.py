@@ -9,16 +9,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 class Bar:
-    """A bar that counts steps; nothing at all where standard error is no terminal.
-
-    Parameters
-    ----------
-    name : str
-    total : int, optional
-        Steps; None while it is unknown.
-    done : int, default=0
-        Steps that earlier runs have taken.
-    """
+    """A bar that counts steps; nothing at all where standard error is no terminal."""
 
     def __init__(self, name: str, total: int | None = None, done: int = 0) -> None:
         self._progress = Progress(

@@ -35,13 +35,7 @@ def cache_folder() -> Path:
 
 
 def obtain(dataset: Dataset, cache: Path) -> Path:
-    """The dataset's download in the cache, downloaded unless it is there.
-
-    Raises
-    ------
-    OSError, ValueError, KeyError
-        Where it is not available, or is not what it should be.
-    """
+    """The dataset's download in the cache, downloaded unless it is there."""
     home = dataset.home
     if not isinstance(home, OpenML | WebFile):
         raise ValueError(f"{dataset.name} has no file to download")
@@ -57,14 +51,7 @@ def obtain(dataset: Dataset, cache: Path) -> Path:
 
 
 def verify(path: Path, *, recorded: bool = False) -> None:
-    """Refuse a cached file that is no longer what was downloaded.
-
-    Parameters
-    ----------
-    path : Path
-    recorded : bool, default=False
-        Whether its checksum must have been recorded beside it, as that of every download is.
-    """
+    """Refuse a cached file that is no longer what was downloaded."""
     digest = _digest(path)
     if recorded and not digest.exists():
         raise DatasetFileError(

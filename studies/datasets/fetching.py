@@ -34,21 +34,7 @@ class DownloadError(OSError):
 
 
 def fetch(url: str, target: Path, *, expected: str = "") -> Path:
-    """Download a file unless it is there.
-
-    Parameters
-    ----------
-    url : str
-    target : Path
-    expected : str, default=""
-        What the file must hash to, such as ``"md5:<hexadecimal>"``; any file will do if empty.
-
-    Raises
-    ------
-    DownloadError
-        Where the file is not available, is too large, is not behind https, or has another checksum;
-        then nothing of it is kept.
-    """
+    """Download a file unless it is there."""
     if target.exists():
         return target
     for attempt in range(ATTEMPTS):

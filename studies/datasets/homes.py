@@ -16,20 +16,12 @@ Recode = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class OpenML:
-    """A dataset of OpenML, by its number.
-
-    Parameters
-    ----------
-    number : int
-    table : bool, default=False
-        Whether its columns have names and categories worth keeping; otherwise it is a matrix.
-    recode : tuple of pairs, default=()
-        Labels that OpenML writes in another way than the catalogue.
-    """
+    """A dataset of OpenML, by its number."""
 
     number: int
+    # Whether its columns have names and categories worth keeping; otherwise it is a matrix
     table: bool = False
-    recode: Recode = ()
+    recode: Recode = ()  # Labels that OpenML writes in another way than the catalogue
 
     @property
     def page(self) -> str:
@@ -43,30 +35,17 @@ class OpenML:
 
 @dataclass(frozen=True)
 class WebFile:
-    """A file behind an address: a zip archive with a CSV file, or a MATLAB file with X and Y.
+    """A file behind an address: a zip archive with a CSV file, or a MATLAB file with X and Y."""
 
-    Parameters
-    ----------
-    page : str
-        The page to read about the dataset.
-    url : str
-        The file itself.
-    form : {"zip", "mat"}
-    member : str, default=""
-        Name of the CSV file in the archive, in whatever folder.
-    names_member : str, default=""
-        File of the archive that names the columns in lines ``@attribute <name> ...``, where the CSV
-        file has no header.
-    sha256 : str, default=""
-        Checksum of the file behind ``url`` where it is known. Otherwise the checksum of the first
-        complete download is recorded, and later loads are checked against that.
-    """
-
-    page: str
-    url: str
+    page: str  # The page to read about the dataset
+    url: str  # The file itself
     form: Literal["zip", "mat"]
-    member: str = ""
+    member: str = ""  # Name of the CSV file in the archive, in whatever folder
+    # File of the archive that names the columns in lines ``@attribute <name> ...``, where the CSV
+    # file has no header
     names_member: str = ""
+    # Checksum of the file behind ``url`` where it is known. Otherwise the checksum of the first
+    # complete download is recorded, and later loads are checked against that.
     sha256: str = ""
     recode: ClassVar[Recode] = ()
     """Labels are as in the catalogue."""
@@ -78,18 +57,10 @@ class WebFile:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A dataset that no program can simply download.
+    """A dataset that no program can simply download."""
 
-    Parameters
-    ----------
-    page : str
-        Where the raw data are.
-    reason : str
-        A sentence: why the matrix cannot be downloaded, and how one would make it.
-    """
-
-    page: str
-    reason: str
+    page: str  # Where the raw data are
+    reason: str  # A sentence: why the matrix cannot be downloaded, and how one would make it
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,7 @@ DESCRIPTION = "https://www.openml.org/api/v1/json/data/{}"
 
 @contextmanager
 def openml_rows(number: int, table: bool, folder: Path) -> Iterator[tuple[Any, Any]]:
-    """Rows and labels of a dataset.
-
-    Parameters
-    ----------
-    number : int
-        That of OpenML.
-    table : bool
-        Whether to return a data frame; otherwise an array or a sparse matrix.
-    folder : Path
-        For OpenML's own files, which are deleted once the rows are used.
-    """
+    """Rows and labels of a dataset."""
     from sklearn.datasets import fetch_openml
 
     fetch_ahead(number, folder)

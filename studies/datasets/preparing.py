@@ -43,15 +43,7 @@ class Columns:
 
 
 def prepare(rows: Any, how: Preparation, *, scaled: bool = True) -> Columns:
-    """The matrix of a file's rows.
-
-    Parameters
-    ----------
-    rows : ndarray, sparse matrix or pandas.DataFrame
-    how : Preparation
-    scaled : bool, default=True
-        Whether the last step, scaling, is taken.
-    """
+    """The matrix of a file's rows."""
     columns = _of_table(rows, how) if hasattr(rows, "columns") else _of_matrix(rows, how)
     columns, deviation = _without_constant(columns, how.dead_share)
     if not scaled or how.scaling == "none":

@@ -30,29 +30,14 @@ class DatasetFileError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """What a file holds.
+    """What a file holds."""
 
-    Parameters
-    ----------
-    rows : ndarray, CSR matrix or pandas.DataFrame
-    labels : ndarray or None
-    """
-
-    rows: Any
+    rows: Any  # ndarray, CSR matrix or pandas.DataFrame
     labels: NDArray[Any] | None
 
 
 def read(path: Path, label: str | None) -> Raw:
-    """Rows and labels of a file, read as its name says.
-
-    Parameters
-    ----------
-    path : Path
-        ``.npz`` with X, or with the parts of a CSR matrix, and y where there are labels; or
-        ``.csv.gz`` with a header.
-    label : str, optional
-        Column of a table with the labels.
-    """
+    """Rows and labels of a file, read as its name says."""
     try:
         return _read_matrix(path) if path.suffix == ".npz" else _read_table(path, label)
     except UNREADABLE as error:

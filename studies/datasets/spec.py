@@ -41,20 +41,11 @@ PRINTED = ("uncalibrated", "angular", "platt_100", "isotonic_100", "platt_500", 
 
 @dataclass(frozen=True)
 class Dates:
-    """A column of dates that becomes one column of 0 and 1 for every value of every part.
-
-    Parameters
-    ----------
-    column : str
-    format : str
-        As in ``datetime.strptime``.
-    parts : tuple of {"year", "month", "weekday", "hour", "date", "time"}
-        "date" is the calendar day, "time" the hour and minute.
-    """
+    """A column of dates that becomes one column of 0 and 1 for every value of every part."""
 
     column: str
-    format: str
-    parts: tuple[DatePart, ...]
+    format: str  # As in ``datetime.strptime``
+    parts: tuple[DatePart, ...]  # "date" is the calendar day, "time" the hour and minute
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,7 @@ def say(message: str) -> None:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Describe the options of every command that runs experiments.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-    name : str
-        Folder of the study's files in ``studies/results``.
-    """
+    """Describe the options of every command that runs experiments."""
     parser.set_defaults(folder=name)
     parser.add_argument(
         "--quick", action="store_true", help="a smaller version of everything, in minutes"
@@ -117,13 +110,6 @@ def carry_out(
     """`run_and_present` with the options of `add_run_arguments`; returns the exit code.
 
     An error that a user can do something about becomes a sentence.
-
-    Parameters
-    ----------
-    results : sequence of Result
-    options : Namespace
-    only : callable, optional
-        As in `run_experiment`.
     """
     given = {name: getattr(options, name) for name in ("quick", "jobs", "fresh", "seed")}
     try:
@@ -161,20 +147,7 @@ def run_and_present(
     seed: int | None = None,
     only: Callable[[Trial], bool] | None = None,
 ) -> None:
-    """Run the experiments of the results, each once, and present every result.
-
-    Parameters
-    ----------
-    results : sequence of Result
-    folder : Path
-        Where the files go.
-    quick : bool
-        Take the small settings.
-    jobs, fresh, only
-        As in `run_experiment`.
-    seed : int or None
-        In place of the committed one.
-    """
+    """Run the experiments of the results, each once, and present every result."""
     settings: dict[str, Any] = {}
     for result in results:
         experiment = result.experiment

@@ -32,56 +32,31 @@ def grid(**levels: Iterable[Any]) -> list[Trial]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Trials that are run once each, in any order, and the rows that they leave.
+    """Trials that are run once each, in any order, and the rows that they leave."""
 
-    Attributes
-    ----------
-    name : str
-        Stem of the CSV files.
-    full, quick
-        Settings: frozen dataclasses of plain values with a field ``seed``. Rows made with other
-        settings are recognised and refused; rows made by other code are not.
-    tables : mapping of str to tuple of str
-        Columns of each table. The table called "" goes to ``<name>.csv``, another one to
-        ``<name>-<table>.csv``; both begin with the column ``trial``.
-    trials : callable
-        Settings to the list of trials, in the order of the files.
-    run : callable
-        (settings, trial) to rows per table. It must be a function of a module, as other processes
-        call it, and must draw all its random numbers from a generator of `trial_generator`.
-    optional_tables : tuple of str
-        Tables in which not every trial leaves rows.
-    """
-
-    name: str
+    name: str  # Stem of the CSV files
+    # Settings: frozen dataclasses of plain values with a field ``seed``. Rows made with other
+    # settings are recognised and refused; rows made by other code are not.
     full: Any
     quick: Any
+    # Columns of each table. The table called "" goes to ``<name>.csv``, another one to
+    # ``<name>-<table>.csv``; both begin with the column ``trial``.
     tables: Mapping[str, tuple[str, ...]]
+    # Settings to the list of trials, in the order of the files
     trials: Callable[[Any], Sequence[Trial]]
+    # (settings, trial) to rows per table. It must be a function of a module, as other processes
+    # call it, and must draw all its random numbers from a generator of `trial_generator`.
     run: Callable[[Any, Trial], Tables]
-    optional_tables: tuple[str, ...] = ()
+    optional_tables: tuple[str, ...] = ()  # Tables in which not every trial leaves rows
 
 
 @dataclass(frozen=True)
 class Result:
-    """A figure or a number of the study.
+    """A figure or a number of the study."""
 
-    Attributes
-    ----------
-    name : str
-        What to ask for on the command line; stem of the picture.
-    title : str
-        One line for ``--list``.
-    experiment : Experiment
-        Where its rows come from.
-    summarise : callable
-        (tables, settings) to Markdown: what the paper says, what was measured, its standard error.
-    draw : callable, optional
-        (tables, settings) to a figure.
-    """
-
-    name: str
-    title: str
-    experiment: Experiment
+    name: str  # What to ask for on the command line; stem of the picture
+    title: str  # One line for ``--list``
+    experiment: Experiment  # Where its rows come from
+    # (tables, settings) to Markdown: what the paper says, what was measured, its standard error
     summarise: Callable[[Frames, Any], str]
-    draw: Callable[[Frames, Any], Figure] | None = None
+    draw: Callable[[Frames, Any], Figure] | None = None  # (tables, settings) to a figure

@@ -19,20 +19,7 @@ def resumed(
     trial: Callable[..., list[list[object]]],
     fresh: bool = False,
 ) -> list[Row]:
-    """Rows of all designs; those that were done before are kept.
-
-    Parameters
-    ----------
-    path : Path
-        The file, written after every design.
-    columns : sequence of str
-        Names of a design's parts, then of a trial's values.
-    designs : sequence of tuples
-    trial : callable
-        From a design to lines of values, without warnings.
-    fresh : bool, default=False
-        Whether earlier rows are replaced.
-    """
+    """Rows of all designs; those that were done before are kept."""
     rows = [] if fresh else read_csv(path)
     keys = columns[: len(designs[0])]
     done = {tuple(row[key] for key in keys) for row in rows}

@@ -66,13 +66,6 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 class Store:
     """The rows of one experiment under one folder.
 
-    Parameters
-    ----------
-    folder : Path
-    experiment : Experiment
-    settings
-        Those of the run; files made with others are refused.
-
     Notes
     -----
     ``<name>.json`` holds the settings, ``.<name>.journal`` the trials of an unfinished run, one
@@ -114,16 +107,6 @@ class Store:
 
         The CSV files are written at the end, on an interrupt as well; after a kill the journal has
         what they lack.
-
-        Parameters
-        ----------
-        fresh : bool
-            Delete what earlier runs have finished, unless one of them is still at it.
-
-        Raises
-        ------
-        StoreError
-            Where the files were made with other settings, cannot be read, or are being written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.journal.open("ab") as self._file:

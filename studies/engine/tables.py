@@ -42,14 +42,7 @@ def table_of(rows: Iterable[Any], columns: Columns) -> str:
 
 
 def fill(page: str, block: Callable[[str], str]) -> str:
-    """The page with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` replaced.
-
-    Parameters
-    ----------
-    page : str
-    block : callable
-        NAME to the new text, which ends with a line end.
-    """
+    """The page with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` replaced."""
     return BLOCK.sub(lambda found: f"{found[1]}{block(found[2])}{found[4]}", page)
 
 

@@ -63,32 +63,17 @@ WHOLE_LINE = np.sinh(np.linspace(-8.0, 8.0, 8001))
 
 @dataclass(frozen=True)
 class PanelSettings:
-    """One design of the rows, its links, and the sizes.
+    """One design of the rows, its links, and the sizes."""
 
-    Attributes
-    ----------
-    design : str
-        Law of the entries; all but the Gaussian are coloured by the symmetric root of Σ.
-    links : tuple of str
-        Keys of `PAPER_LINKS`.
-    n_draws : int
-        Trials for each link.
-    n_samples, n_features, ridge
-        n, d and λ of the fit.
-    holdout_sizes : tuple of int
-        The first so many rows of one holdout set; `FEW` and `MANY` are among them.
-    n_test, n_bins : int
-        Test rows and bins of the reliability plots.
-    """
-
-    design: str
-    links: tuple[str, ...]
-    n_draws: int
-    n_samples: int = N_SAMPLES
+    design: str  # Law of the entries; all but the Gaussian are coloured by the symmetric root of Σ
+    links: tuple[str, ...]  # Keys of `PAPER_LINKS`
+    n_draws: int  # Trials for each link
+    n_samples: int = N_SAMPLES  # n, d and λ of the fit
     n_features: int = N_FEATURES
     ridge: float = RIDGE
+    # The first so many rows of one holdout set; `FEW` and `MANY` are among them
     holdout_sizes: tuple[int, ...] = HOLDOUT_SIZES
-    n_test: int = 20_000
+    n_test: int = 20_000  # Test rows and bins of the reliability plots
     n_bins: int = 15
     seed: int = 2025
 

@@ -90,20 +90,11 @@ QUICK = PhaseSettings(
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Probabilities on the test rows, and how they were computed.
-
-    Attributes
-    ----------
-    probability : ndarray
-    of_main_score : bool
-        Whether they are a function of the score of the fit to all n rows.
-    warnings : int
-        How often a solver or an estimate complained.
-    """
+    """Probabilities on the test rows, and how they were computed."""
 
     probability: Floats
-    of_main_score: bool = True
-    warnings: int = 0
+    of_main_score: bool = True  # Whether they are a function of the score of the fit to all n rows
+    warnings: int = 0  # How often a solver or an estimate complained
 
 
 @contextmanager
@@ -152,14 +143,7 @@ def fit_peers(data: Simulation, ridge: float) -> Peers:
 
 
 def cross_validated_probability(classifier: CalibratedClassifierCV, scores: Floats) -> Floats:
-    """(1/K) Σ_k sigmoid calibration k of the score of model k: predict_proba from the scores.
-
-    Parameters
-    ----------
-    classifier : fitted CalibratedClassifierCV
-    scores : (rows, K) array
-        Scores of its K linear models.
-    """
+    """(1/K) Σ_k sigmoid calibration k of the score of model k: predict_proba from the scores."""
     pairs = classifier.calibrated_classifiers_
     # With two classes there is one calibrator a model, and it gives P(y = 1).
     columns = [pair.calibrators[0].predict(scores[:, k]) for k, pair in enumerate(pairs)]
@@ -172,16 +156,7 @@ def cross_validated_probability(classifier: CalibratedClassifierCV, scores: Floa
 def joint_scores(
     data: Simulation, coefs: Floats, intercepts: Floats, n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """(signal, scores) of n fresh rows: N(0, WᵀΣW) with W = (w*, ŵ_1, …, ŵ_K), plus intercepts.
-
-    Parameters
-    ----------
-    data : Simulation
-        With Gaussian rows.
-    coefs, intercepts : (d, K) and (K,) arrays
-    n : int
-    rng : Generator
-    """
+    """(signal, scores) of n fresh rows: N(0, WᵀΣW) with W = (w*, ŵ_1, …, ŵ_K), plus intercepts."""
     directions = np.column_stack([data.weights, coefs])
     gram = directions.T @ data.covariance.apply(directions)
     # The symmetric root: models may coincide, and no sign is left to the linear algebra library.

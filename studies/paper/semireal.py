@@ -83,24 +83,13 @@ Row = dict[str, Cell]
 
 @dataclass(frozen=True)
 class SemirealSettings:
-    """Which datasets, and how often.
+    """Which datasets, and how often."""
 
-    Attributes
-    ----------
-    datasets : tuple of str
-        Names in the catalogue.
-    n_splits : int
-    ridge : float
-        λ.
-    n_bins : int
-    largest_pool : int
-        Rows of the pool at most; a larger one adds time and nothing to be seen.
-    """
-
-    datasets: tuple[str, ...]
+    datasets: tuple[str, ...]  # Names in the catalogue
     n_splits: int
-    ridge: float = RIDGE
+    ridge: float = RIDGE  # λ
     n_bins: int = 15
+    # Rows of the pool at most; a larger one adds time and nothing to be seen
     largest_pool: int = 20_000
     seed: int = 2025
 
@@ -113,29 +102,17 @@ def prepared(name: str) -> LoadedDataset:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One dataset with labels, divided, and its ridge fit.
+    """One dataset with labels, divided, and its ridge fit."""
 
-    Attributes
-    ----------
-    X : matrix
-        All rows, divided by √d.
-    truth : SimulatedLabels
-    train, pool, holdout, test : arrays of row numbers
-    fit, observables
-        Of the training rows.
-    scores : (rows,) array
-        u of all rows.
-    """
-
-    X: Matrix
+    X: Matrix  # All rows, divided by √d
     truth: SimulatedLabels
-    train: np.ndarray
-    pool: np.ndarray
-    holdout: np.ndarray
-    test: np.ndarray
-    fit: LinearFit
+    train: np.ndarray  # row numbers
+    pool: np.ndarray  # row numbers
+    holdout: np.ndarray  # row numbers
+    test: np.ndarray  # row numbers
+    fit: LinearFit  # Of the training rows
     observables: Observables
-    scores: Floats
+    scores: Floats  # (rows,): u of all rows
 
     @property
     def unseen(self) -> np.ndarray:

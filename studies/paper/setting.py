@@ -89,19 +89,7 @@ class FittedDraw:
         covariance: Any = "known",
         pool: Any = None,
     ) -> Calibration:
-        """The calibrated curve by one route.
-
-        Parameters
-        ----------
-        angle
-            ``"auto"``, ``"observable"``, ``"loo"`` or a cosine.
-        link
-            Family to estimate the link in; None for the true link, known.
-        covariance
-            ``"known"`` for the true Σ; None for none.
-        pool
-            Unlabelled rows.
-        """
+        """The calibrated curve by one route."""
         options = Options(
             link=self.data.link if link is None else link,
             link_known=link is None,

@@ -45,23 +45,14 @@ STEEPEST_TILT = 3.0
 
 @dataclass(frozen=True)
 class SignSettings:
-    """Cells (link, cos θ, n_ho), and how often each is simulated.
+    """Cells (link, cos θ, n_ho), and how often each is simulated."""
 
-    Attributes
-    ----------
-    cosines, sizes
-        The grid.
-    typical_cosine, typical_size
-        One more cell: the mean cosine of the paper's setting, and its holdout.
-    repeats
-        Holdouts per cell.
-    """
-
-    cosines: tuple[float, ...] = (0.1, 0.2, 0.3, 0.5)
+    cosines: tuple[float, ...] = (0.1, 0.2, 0.3, 0.5)  # The grid
     sizes: tuple[int, ...] = (5, 9, 16, 29, 53, 95, 171, 309, 556, 1000)
+    # One more cell: the mean cosine of the paper's setting, and its holdout
     typical_cosine: float = 0.522
     typical_size: int = 100
-    repeats: int = 200_000
+    repeats: int = 200_000  # Holdouts per cell
     seed: int = 2025
 
 

@@ -67,28 +67,15 @@ GENERATORS: Mapping[str, tuple[Scalar, Scalar]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class TheoremSettings:
-    """Draws of the paper's setting at several sizes with n/d fixed.
+    """Draws of the paper's setting at several sizes with n/d fixed."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        n; d is n/ratio.
-    detail : int
-        The n at which Δ_p and the Bregman losses are kept.
-    draws : int
-        Per n.
-    holdouts : tuple of int
-        Labels for Platt and isotonic calibration; the smaller sets are the first of the largest.
-    labelled : int
-        Fresh labelled rows for the check of Δ_p by a kernel, in the first draw.
-    """
-
-    sizes: tuple[int, ...] = (125, 250, 500, 1000, 2000)
-    detail: int = 1000
-    draws: int = 100
+    sizes: tuple[int, ...] = (125, 250, 500, 1000, 2000)  # n; d is n/ratio
+    detail: int = 1000  # The n at which Δ_p and the Bregman losses are kept
+    draws: int = 100  # Per n
     ratio: float = 0.5
+    # Labels for Platt and isotonic calibration; the smaller sets are the first of the largest
     holdouts: tuple[int, int] = (100, 20000)
-    labelled: int = 20000
+    labelled: int = 20000  # Fresh labelled rows for the check of Δ_p by a kernel, in the first draw
     seed: int = 2025
 
 
@@ -145,17 +132,7 @@ class ScoreGrid:
 
 
 def exact_calibration_error(levels: Floats, curve: Curve, central: ScoreGrid) -> Floats:
-    """Δ_p = p − F(f⁻¹(p)) for a strictly monotone f; NaN where no score of the grid reaches p.
-
-    Parameters
-    ----------
-    levels : array
-        Probabilities p.
-    curve : callable
-        f, rising or falling.
-    central : ScoreGrid
-        The scores that count as reached.
-    """
+    """Δ_p = p − F(f⁻¹(p)) for a strictly monotone f; NaN where no score of the grid reaches p."""
     predicted = curve(central.scores)
     truth = central.conditional_truth(predicted)
     order = np.argsort(predicted, kind="stable")

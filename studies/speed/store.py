@@ -74,16 +74,7 @@ def describe_machine(threads: int) -> Row:
 
 
 class Store:
-    """A folder of CSV files that is added to case by case.
-
-    Parameters
-    ----------
-    folder : Path
-    machine : dict
-        As from `describe_machine`; results of another machine are not added to.
-    parts : sequence of str
-        What is to be added to; each of them must come from one state of the source.
-    """
+    """A folder of CSV files that is added to case by case."""
 
     def __init__(self, folder: Path, machine: Row, parts: Iterable[str]) -> None:
         self.folder = folder
