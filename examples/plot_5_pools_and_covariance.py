@@ -80,4 +80,4 @@ legend = ax.legend(frameon=False)
 # your score and the best linear score there is. With a known link, angle and covariance are all
 # that is needed.
 #
-# A pool may be read in blocks, from disk or from a database; see :doc:`/guide/unlabelled_rows`.
+# A pool may be read in blocks, from disk or from a database; see :doc:`/guide/unlabeled_rows`.

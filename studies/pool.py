@@ -36,7 +36,7 @@ from studies.datasets import available
 from studies.engine.store import as_csv, read_csv
 from studies.engine.tables import markdown
 from studies.peers.methods import Training
-from studies.peers.real import LABELLED
+from studies.peers.real import LABELED
 from studies.peers.tasks import LEAST_CLASS, Task, load_task
 from studies.planner.outcomes import half_of, judged
 from studies.rivals import RIVALS
@@ -316,7 +316,7 @@ def main() -> None:
     path = FOLDER / "pool.csv"
     rows = [] if options.fresh else read_csv(path)
     done = {(row["set"], row["n"], row["split"], row["method"]) for row in rows}
-    here = [name for name in LABELLED if name in available()]
+    here = [name for name in LABELED if name in available()]
     for split in range(options.splits):
         for name, n in product(options.sets or here, SIZES):
             key = (name, str(n), str(split))

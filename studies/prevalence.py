@@ -104,11 +104,11 @@ def trial(n: int, d: int, trained: str, target: str, number: int) -> list[list[o
 
     base = LogisticRegression(C=0.1 if d < 100 else 0.01)
     clf = AngularCalibratedClassifier(base).fit(*rows(rng, n, d, offsets, source))
-    labelled = rows(rng, n, d, offsets, shares)
-    refitted = AngularCalibratedClassifier(base).fit(*labelled)
+    labeled = rows(rng, n, d, offsets, shares)
+    refitted = AngularCalibratedClassifier(base).fit(*labeled)
     map_of = "platt" if len(shares) == 2 else "vector"
     frozen = FrozenEstimator(clf.estimator_)
-    again = ScoreCalibratedClassifier(frozen, method=map_of, scores="holdout").fit(*labelled)
+    again = ScoreCalibratedClassifier(frozen, method=map_of, scores="holdout").fit(*labeled)
     copies = [
         clf.with_prevalence_from(rows(rng, TARGET_ROWS, d, offsets, shares)[0])
         for _ in range(TARGETS)

@@ -277,7 +277,7 @@ def loo_of(fit, covariance=None, link=LINK, labels=None, weights=None, **options
 
 @pytest.mark.parametrize("link", [LINK, Probit(2.0, 0.5)], ids=repr)
 @pytest.mark.parametrize("seed", range(3))
-def test_loo_angle_maximises_its_likelihood(link, seed):
+def test_loo_angle_maximizes_its_likelihood(link, seed):
     data, fit = fitted(200, 100, link=link, seed=seed)
     seen = observe(fit)
     s = seen.calibration_scores / data.norm(fit.coef)
@@ -331,7 +331,7 @@ def test_fisher_is_the_curvature_of_the_expected_likelihood(link, cosine):
     data, fit = fitted(150, 60, link=link)
     seen, scale = observe(fit), ScoreScale(0.0, data.norm(fit.coef), "covariance")
     weights = np.random.default_rng(0).uniform(0.5, 2.0, size=150)
-    s = scale.standardise(seen.calibration_scores)
+    s = scale.standardize(seen.calibration_scores)
     truth = angular_probability(link, cosine, s)
 
     def expected(c):

@@ -295,13 +295,13 @@ def warnings_of(share, fit_intercept):
     return [str(w.message) for w in caught]
 
 
-def test_scores_off_centre_without_an_intercept_warn():
+def test_scores_off_center_without_an_intercept_warn():
     (message,) = warnings_of(0.3, fit_intercept=False)
     assert "no intercept, which presumes centered features" in message
     assert warnings_of(0.3, fit_intercept=True) == []
 
 
-def test_scores_far_off_centre_warn_once():
+def test_scores_far_off_center_warn_once():
     """Leave-one-out scores cannot contradict a spread that is their own."""
     assert len(warnings_of(0.1, fit_intercept=False)) == 1
 

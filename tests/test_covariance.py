@@ -42,7 +42,7 @@ OPERATORS = [
     SpikedCovariance(D, random_state=0),
     GivenCovariance(SIGMA, variance=1.0),
 ]
-centring = pytest.mark.parametrize("centered", [False, True])
+centering = pytest.mark.parametrize("centered", [False, True])
 
 
 def brute_products(sigma, rows, center, psi, inverse=None):
@@ -66,14 +66,14 @@ def assert_products(found, sigma, rows, centered, inverse=None):
 # ------------------------------------------------------------------ products with Σ⁻¹
 
 
-@centring
+@centering
 def test_products_with_a_known_matrix(centered):
     found = precision(SIGMA, None, X)
     assert (found.rank, found.estimated, found.fresh) == (D, False, True)
     assert_products(found, SIGMA, X, centered)
 
 
-@centring
+@centering
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda o: type(o).__name__)
 def test_products_with_an_operator(operator, centered):
     assert is_operator(operator)
@@ -82,7 +82,7 @@ def test_products_with_an_operator(operator, centered):
     assert_products(found, operator.matrix(), X, centered)
 
 
-@centring
+@centering
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csc_matrix])
 def test_products_with_a_pool(container, centered):
     found = precision(None, container(POOL), X)
@@ -91,7 +91,7 @@ def test_products_with_a_pool(container, centered):
     assert_products(found, np.cov(POOL.T), X, centered)
 
 
-@centring
+@centering
 @pytest.mark.parametrize("estimator", [EmpiricalCovariance(), LedoitWolf()], ids=repr)
 @pytest.mark.parametrize("container", [None, np.asarray, sparse.csr_array])
 def test_products_with_an_estimator(estimator, container, centered):
@@ -297,7 +297,7 @@ def test_scale_from_a_pool_ignores_weights(fit_intercept, container):
 @intercepts
 @pytest.mark.parametrize("pool", [None, POOL], ids=["no pool", "pool"])
 @pytest.mark.parametrize("covariance", [SIGMA, OPERATORS[-1]], ids=["matrix", "operator"])
-def test_scale_from_a_covariance_keeps_the_centre(fit_intercept, pool, covariance):
+def test_scale_from_a_covariance_keeps_the_center(fit_intercept, pool, covariance):
     fit, seen = observed(fit_intercept)
     scale = score_scale(
         seen, fit.coef, fit.intercept, case_weights=WEIGHTS, covariance=covariance, pool=pool

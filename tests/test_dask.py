@@ -199,7 +199,7 @@ def test_what_cannot_be_fitted_is_named(X, options, error, message):
         fitted(X, **options)
 
 
-def test_rows_that_travelled_are_put_right():
+def test_rows_that_traveled_are_put_right():
     raw = np.empty(8 * 12 + 3, np.uint8)[3:]
     odd = np.frombuffer(raw.data, dtype=np.float64).reshape(3, 4)
     assert not odd.flags.aligned

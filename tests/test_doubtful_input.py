@@ -57,7 +57,7 @@ def test_a_covariance_in_other_units_is_noticed(factor):
         AngularCalibratedClassifier(base(), link=LINK, covariance=covariance).fit(DATA.X, DATA.y)
 
 
-def test_no_intercept_on_features_off_centre_is_noticed():
+def test_no_intercept_on_features_off_center_is_noticed():
     data = simulate(500, 100, link=Logit(3.0, 2.0), mean=np.full(100, 0.5), random_state=1)
     with pytest.warns(AngleWarning, match="Fit an intercept, or center X"):
         AngularCalibratedClassifier(base(fit_intercept=False, C=50.0)).fit(data.X, data.y)

@@ -405,7 +405,7 @@ def test_a_number_is_the_cosine_itself(angle):
     classifier = AngularCalibratedClassifier(link=LINK, angle=angle).fit(sim.X, sim.y)
     assert classifier.angle_.method == "given"
     assert classifier.angle_.interval == (float(angle), float(angle))
-    s = classifier.scale_.standardise(sim.X @ classifier.coef_[0] + classifier.intercept_[0])
+    s = classifier.scale_.standardize(sim.X @ classifier.coef_[0] + classifier.intercept_[0])
     expected = LINK.smooth(float(angle) * s, np.sqrt(1.0 - float(angle) ** 2))
     assert_allclose(positive(classifier, sim.X), expected, atol=1e-12)
     free = AngularCalibratedClassifier(angle=angle).fit(sim.X, sim.y)

@@ -67,8 +67,8 @@ def test_angles_are_a_matrix_with_intervals(simulated):
 def test_known_covariance_of_the_indices(simulated):
     link = Softmax(3, covariance=simulated.index_covariance)
     clf = AngularCalibratedClassifier(_model(), link=link).fit(simulated.X, simulated.y)
-    centring = np.eye(3) - 1 / 3
-    true = centring @ simulated.cross_covariance(clf.coef_)
+    centering = np.eye(3) - 1 / 3
+    true = centering @ simulated.cross_covariance(clf.coef_)
     deviations = np.sqrt(np.diag(clf.angle_.index_covariance))
     found = clf.angle_.cosine * deviations[:, None]
     expected = np.linalg.norm(clf.angle_.standard_error * deviations[:, None])
@@ -215,9 +215,9 @@ def test_observable_angles_from_a_covariance_or_a_pool(simulated, heads):
     covariance = AutoregressiveCovariance(300, 0.5, variance=1.0).matrix()
     pool = simulated.fresh(3000, random_state=5).X
     # Each class rises along its own score: what its true index, about the mean, does with it.
-    centring = np.eye(3) - 1 / 3
-    true = centring @ simulated.cross_covariance(plain.coef_)
-    spread = np.sqrt(np.diag(centring @ simulated.index_covariance @ centring))
+    centering = np.eye(3) - 1 / 3
+    true = centering @ simulated.cross_covariance(plain.coef_)
+    spread = np.sqrt(np.diag(centering @ simulated.index_covariance @ centering))
     for source in ({"covariance": covariance}, {"pool": pool}):
         for angle in ("auto", "observable"):
             clf = AngularCalibratedClassifier(model, angle=angle, **source)

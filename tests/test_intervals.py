@@ -49,7 +49,7 @@ def test_a_row_at_a_known_link_and_cosine(link, confidence):
     model = LogisticRegression(fit_intercept=False)
     clf = AngularCalibratedClassifier(model, link=link, angle=0.6, covariance=SIGMA)
     clf.fit(DATA.X, DATA.y)
-    s = clf.scale_.standardise(NEW @ clf.coef_[0])
+    s = clf.scale_.standardize(NEW @ clf.coef_[0])
     z = ndtri(0.5 + confidence / 2) * np.array([-1.0, 1.0])
     expected = link(0.6 * s[:, None] + 0.8 * z)
     assert_allclose(clf.predict_interval(NEW, "row", confidence), expected, rtol=1e-12)
@@ -60,7 +60,7 @@ def test_a_row_at_a_known_link_and_cosine(link, confidence):
 def test_the_center_of_scores_is_all_that_is_open_at_a_given_cosine():
     """With an intercept: index known up to κc/√n, which the row's noise κ√(1−c²) adds to."""
     clf = AngularCalibratedClassifier(link=LINK, angle=0.6, covariance=SIGMA).fit(DATA.X, DATA.y)
-    s = clf.scale_.standardise(NEW @ clf.coef_[0] + clf.intercept_[0])
+    s = clf.scale_.standardize(NEW @ clf.coef_[0] + clf.intercept_[0])
     spread = np.hypot(3.0 * 0.8, 3.0 * 0.6 / np.sqrt(200))
     expected = expit(1.8 * s[:, None] + 1.0 + ndtri(0.95) * spread * np.array([-1.0, 1.0]))
     assert_allclose(clf.predict_interval(NEW, "row"), expected, rtol=1e-12)

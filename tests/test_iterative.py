@@ -85,7 +85,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_steps_agree_with_the_factorisation(case):
+def test_steps_agree_with_the_factorization(case):
     """Mean γ within three of its own standard errors plus 0.2 % for unfinished solves."""
     fit = CASES[case]()
     iterative, exact = both(fit)
@@ -251,7 +251,7 @@ def test_what_single_precision_cannot_hold_is_factorized():
     assert np.all(np.isfinite(h))
 
 
-def test_a_factorisation_that_would_not_fit_is_not_begun(monkeypatch):
+def test_a_factorization_that_would_not_fit_is_not_begun(monkeypatch):
     monkeypatch.setattr("angcal.plan.LARGEST_FACTORIZED_SIDE", 50)
     fit = problem(300, 80)
     X = fit.X.copy()

@@ -61,9 +61,9 @@ REFERENCE_BASES: dict[str, Callable[[mp.mpf], mp.mpf]] = {
 GRADED_BREAKS = (0, 1, 2, 3, 6, 12, 25, 60, 250, 1000)
 
 
-def reference_by_quadrature(name: str, centre: float, spread: float) -> mp.mpf:
-    """E base(centre + spread·Z): panels end at graded arguments t and are at most 4 wide in z."""
-    m, tau, limit = mp.mpf(centre), mp.mpf(spread), mp.mpf(12)
+def reference_by_quadrature(name: str, center: float, spread: float) -> mp.mpf:
+    """E base(center + spread·Z): panels end at graded arguments t and are at most 4 wide in z."""
+    m, tau, limit = mp.mpf(center), mp.mpf(spread), mp.mpf(12)
     base = REFERENCE_BASES[name]
     if tau == 0:
         return base(m)
@@ -77,25 +77,25 @@ def reference_by_quadrature(name: str, centre: float, spread: float) -> mp.mpf:
     return total
 
 
-def reference_ramp(centre: mp.mpf, spread: mp.mpf) -> mp.mpf:
+def reference_ramp(center: mp.mpf, spread: mp.mpf) -> mp.mpf:
     if spread == 0:
-        return max(centre, mp.mpf(0))
-    return centre * mp.ncdf(centre / spread) + spread * mp.npdf(centre / spread)
+        return max(center, mp.mpf(0))
+    return center * mp.ncdf(center / spread) + spread * mp.npdf(center / spread)
 
 
-def reference_clipped(centre: mp.mpf, spread: mp.mpf) -> mp.mpf:
-    return reference_ramp(centre, spread) - reference_ramp(centre - 1, spread)
+def reference_clipped(center: mp.mpf, spread: mp.mpf) -> mp.mpf:
+    return reference_ramp(center, spread) - reference_ramp(center - 1, spread)
 
 
-def reference_probit(centre: mp.mpf, spread: mp.mpf) -> mp.mpf:
-    return mp.ncdf(centre / mp.sqrt(1 + spread**2))
+def reference_probit(center: mp.mpf, spread: mp.mpf) -> mp.mpf:
+    return mp.ncdf(center / mp.sqrt(1 + spread**2))
 
 
-def reference_jumping(centre: mp.mpf, spread: mp.mpf) -> mp.mpf:
-    distance = centre - mp.mpf(JUMP_AT)
+def reference_jumping(center: mp.mpf, spread: mp.mpf) -> mp.mpf:
+    distance = center - mp.mpf(JUMP_AT)
     above = mp.ncdf(distance / spread) if spread else mp.mpf(distance >= 0)
     tenth = mp.mpf(1) / 10
-    return tenth + 3 * tenth * above + 6 * tenth * reference_probit(centre, spread)
+    return tenth + 3 * tenth * above + 6 * tenth * reference_probit(center, spread)
 
 
 CLOSED_FORMS: dict[str, Callable[[mp.mpf, mp.mpf], mp.mpf]] = {
@@ -120,8 +120,8 @@ def smoothing_error(
     score, cosine, scale, offset = case
     mean, sd = cosine * score, float(np.sqrt(1.0 - cosine**2))
     smoothed = float(EXAMPLES[name].with_parameters(scale, offset).smooth(mean, sd))
-    centre = mp.mpf(scale) * mp.mpf(mean) + mp.mpf(offset)
-    return float(abs(mp.mpf(smoothed) - reference(centre, mp.mpf(scale) * mp.mpf(sd))))
+    center = mp.mpf(scale) * mp.mpf(mean) + mp.mpf(offset)
+    return float(abs(mp.mpf(smoothed) - reference(center, mp.mpf(scale) * mp.mpf(sd))))
 
 
 @pytest.fixture(autouse=True)
@@ -136,10 +136,10 @@ def test_sample_contains_every_value_of_the_grid():
 
 
 @pytest.mark.parametrize("name", ["probit", "clipped-linear"])
-@pytest.mark.parametrize(("centre", "spread"), [(-0.7, 0.3), (1.5, 2.0), (-40.0, 50.0)])
-def test_reference_quadrature_equals_closed_forms(name, centre, spread):
-    exact = CLOSED_FORMS[name](mp.mpf(centre), mp.mpf(spread))
-    assert abs(reference_by_quadrature(name, centre, spread) - exact) < mp.mpf(10) ** -30
+@pytest.mark.parametrize(("center", "spread"), [(-0.7, 0.3), (1.5, 2.0), (-40.0, 50.0)])
+def test_reference_quadrature_equals_closed_forms(name, center, spread):
+    exact = CLOSED_FORMS[name](mp.mpf(center), mp.mpf(spread))
+    assert abs(reference_by_quadrature(name, center, spread) - exact) < mp.mpf(10) ** -30
 
 
 @pytest.mark.parametrize("name", ["logit", "cloglog", "cauchit"])
@@ -287,12 +287,12 @@ def test_variances_of_nested_smoothings_add(link, scale):
     np.testing.assert_allclose(nested, link.smooth(MEANS, np.hypot(0.8, 0.5)), rtol=0, atol=2e-12)
 
 
-@pytest.mark.parametrize(("name", "centre"), SYMMETRIC.items())
+@pytest.mark.parametrize(("name", "center"), SYMMETRIC.items())
 @pytest.mark.parametrize("spread", [0.0, 0.3, 2.0, 40.0])
-def test_symmetric_links_stay_symmetric(name, centre, spread):
+def test_symmetric_links_stay_symmetric(name, center, spread):
     link = EXAMPLES[name]
-    reflected = 1.0 - link.smooth(centre - MEANS, spread)
-    np.testing.assert_allclose(link.smooth(centre + MEANS, spread), reflected, rtol=0, atol=1e-12)
+    reflected = 1.0 - link.smooth(center - MEANS, spread)
+    np.testing.assert_allclose(link.smooth(center + MEANS, spread), reflected, rtol=0, atol=1e-12)
 
 
 @every_link

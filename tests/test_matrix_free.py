@@ -37,7 +37,7 @@ CONTAINERS = {
     "blocks": lambda rows: lambda: iter(np.split(rows, [3, 90])),
     "mixed": lambda rows: [rows[:50], sparse.csr_array(rows[50:])],
 }
-centring = pytest.mark.parametrize("centered", [False, True])
+centering = pytest.mark.parametrize("centered", [False, True])
 
 
 def moments(rows, centered):
@@ -89,7 +89,7 @@ def test_an_inconsistent_system_does_not_converge():
     assert not found.converged
 
 
-@centring
+@centering
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_solves_equal_those_of_the_matrix(kind, centered, monkeypatch):
     monkeypatch.setattr("angcal.plan.BLOCK_ENTRIES", 500)
@@ -102,7 +102,7 @@ def test_solves_equal_those_of_the_matrix(kind, centered, monkeypatch):
     assert_allclose(found, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
 
 
-@centring
+@centering
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_products_estimate_those_of_the_matrix(centered, container, monkeypatch):
     """The projections to the solves' accuracy, mean squares to the probes'."""

@@ -294,7 +294,7 @@ def test_bregman_of_own_generator():
 
 
 @pytest.mark.parametrize("name", BREGMAN_GENERATORS)
-def test_bregman_is_positive_and_minimised_by_the_mean(name):
+def test_bregman_is_positive_and_minimized_by_the_mean(name):
     p = np.array([0.2, 0.4, 0.9])
     at = {q: mean_bregman_divergence(p, np.full(3, q), name) for q in (0.45, 0.5, 0.55)}
     assert at[0.5] < min(at[0.45], at[0.55])

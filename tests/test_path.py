@@ -414,7 +414,7 @@ def test_losses_are_those_of_the_calibrator_at_each_penalty(observables):
         assert_allclose(path.degrees_of_freedom[c], one.observables_.degrees_of_freedom, rtol=0.01)
 
 
-def test_the_choice_minimises_the_curve():
+def test_the_choice_minimizes_the_curve():
     sim = data(300, 150)
     for scoring in ("log_loss", "brier_score"):
         model = AngularLogisticRegressionCV(scoring=scoring).fit(sim.X, sim.y)

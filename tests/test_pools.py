@@ -129,7 +129,7 @@ def fitted(pool, **options):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "polars"])
 @pytest.mark.parametrize("link", [None, Logit(scale=3)], ids=["unknown link", "known link"])
 def test_every_kind_of_pool_gives_the_same_classifier(kind, link, tmp_path):
-    """Raw blocks pass through the pipeline like X, which centres: sparse ones cannot."""
+    """Raw blocks pass through the pipeline like X, which centers: sparse ones cannot."""
     rows = 5.0 + POOL
     if "sparse" in kind or kind in ("csr", "coo", "mixed blocks"):
         X = sparse.csr_array(5.0 + SIM.X)

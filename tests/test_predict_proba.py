@@ -42,7 +42,7 @@ def fitted():
 
 def test_the_table_answers_for_the_formula(fitted):
     model = fitted["angular"]
-    s = model.scale_.standardise(NEW @ model.coef_[0] + model.intercept_[0])
+    s = model.scale_.standardize(NEW @ model.coef_[0] + model.intercept_[0])
     exact = sum(
         part.weight * angular_probability(part.link, part.cosine, s) for part in model.curve_.parts
     )

@@ -107,13 +107,13 @@ def test_the_table_stays_within_0_and_1():
     assert p.max() <= 1.0
 
 
-def test_a_curve_standardises_the_score_first():
+def test_a_curve_standardizes_the_score_first():
     scale = ScoreScale(center=0.4, norm=2.5, source="covariance")
     curve = CalibratedCurve(Logit(3.0, 1.0), 0.6, scale)
     u = np.linspace(-5.0, 5.0, 11)
     expected = angular_probability(Logit(3.0, 1.0), 0.6, (u - 0.4) / 2.5)
     assert_allclose(curve.predict(u), expected, atol=1e-15)
-    assert_allclose(scale.standardise(np.array([0.4, 2.9])), [0.0, 1.0])
+    assert_allclose(scale.standardize(np.array([0.4, 2.9])), [0.0, 1.0])
 
 
 @pytest.mark.parametrize("shape", [(0,), (7,)])

@@ -69,7 +69,7 @@ def curve(link, cosine, scale=SCALE):
 
 
 def formula(made, scores):
-    return angular_probability(made.link, made.cosine, made.scale.standardise(scores))
+    return angular_probability(made.link, made.cosine, made.scale.standardize(scores))
 
 
 def scores_between_nodes(made, positions=(0.0, 0.25, 0.5, 0.75)):
@@ -260,12 +260,12 @@ AVERAGES = [
 @pytest.mark.parametrize("made", AVERAGES, ids=range(len(AVERAGES)))
 def test_the_table_of_an_average_keeps_its_bound(made):
     u = scores_between_nodes(made)
-    s = made.scale.standardise(u)
+    s = made.scale.standardize(u)
     exact = sum(p.weight * angular_probability(p.link, p.cosine, s) for p in made.parts)
     assert made.table_error <= LARGEST_TABLE_ERROR
     assert np.abs(made.predict(u) - exact).max() <= made.table_error
     far = SCALE.center + SCALE.norm * np.array([-40.0, 40.0])
-    s = made.scale.standardise(far)
+    s = made.scale.standardize(far)
     exact = sum(p.weight * angular_probability(p.link, p.cosine, s) for p in made.parts)
     assert_allclose(made.predict(far), exact, rtol=1e-14)
 
@@ -343,7 +343,7 @@ def test_extreme_units_of_the_score(size):
 
 
 @pytest.mark.parametrize("center", [1e9, 1e15, -1e15])
-def test_a_distant_centre_costs_no_accuracy(center):
+def test_a_distant_center_costs_no_accuracy(center):
     """Next to 1e15 scores are an eighth apart, more than a cell, and so are the table's ends."""
     made = curve(Logit(0.5, 1.0), 0.9, ScoreScale(center, 1.01, "covariance"))
     assert made.table.spacing < 0.125

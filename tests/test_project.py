@@ -162,3 +162,47 @@ def test_every_supported_python_is_declared_and_tested():
 )
 def test_the_files_of_a_project_exist(name):
     assert len((ROOT / name).read_text()) > 200
+
+
+BRITISH = re.compile(
+    "(?i)(?<![a-z])(?:un|mis)?(?:centre[ds]?|centring|(?:col|fav|behavi|neighb)our[a-z]*"
+    "|(?:label|travel|model)l(?:ed|ing)|grey|artefacts?"
+    "|(?:standard|normal|factor|minim|maxim|summar|recogn|penal|real|general|optim|organ|initial"
+    "|visual|special|character|vector|discret|equal|util|emphas|regular|token|random|linear|huber)"
+    "is(?:e[ds]?|ers?|ing|ations?))(?![a-z])"
+)
+# What users write, from before there was one spelling, and an attribute of HTML.
+KEPT = re.compile("randomised|[Hh]uberised|labelledby")
+TEXTS = ("py", "md", "toml", "html", "js", "css")
+PLACES = ("src", "studies", "docs", "tests", "examples")
+
+
+def british(text):
+    """Words that are not spelled as in American English."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", KEPT.sub("", text))
+    return BRITISH.findall(apart)
+
+
+def test_one_spelling():
+    paths = [path for place in PLACES for path in (ROOT / place).rglob("*.*")]
+    paths = [path for path in [*paths, *ROOT.glob("*.md")] if path.suffix[1:] in TEXTS]
+    assert len(paths) > 400
+    made = ("api/generated", "auto_examples", "__pycache__")  # by sphinx
+    paths = [path for path in paths if not any(name in path.as_posix() for name in made)]
+    found = {path.name: british(path.read_text(encoding="utf-8")) for path in paths}
+    found.pop(Path(__file__).name)  # which names them
+    assert not {name: words for name, words in found.items() if words}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the centre of labelled rows", ["centre", "labelled"]),
+        ("def off_centre(): standardiseColumns", ["centre", "standardise"]),
+        ("penalise, factorisation, MINIMISED", ["penalise", "factorisation", "MINIMISED"]),
+        ('HuberisedHinge, "randomised", aria-labelledby', []),
+        ("precise, center, labeled, promised, exercise, series", []),
+    ],
+)
+def test_other_spellings_are_found(text, words):
+    assert british(text) == words

@@ -3,11 +3,11 @@ r"""The angle between fitted and true weights, estimated from observables.
 c = ⟨w*, ŵ⟩_Σ / (‖w*‖_Σ ‖ŵ‖_Σ), by two routes that fail for different reasons:
 
 - *observable* (Bellec): needs Σ⁻¹, not the link. With ũ_i the leave-one-out score about its
-  centre, N = v̂·‖ŵ‖_Σ² + mean(ψũ) estimates ⟨w*, ŵ⟩_Σ·t, and
+  center, N = v̂·‖ŵ‖_Σ² + mean(ψũ) estimates ⟨w*, ŵ⟩_Σ·t, and
   T = ‖Σ^-½Xᵀψ‖²/n² − (1/n²)Σψ_i²x_iᵀΣ⁻¹x_i + 2v̂·mean(ψu) + v̂²·‖ŵ‖_Σ² estimates t².
   The paper has mean(ũ²) for ‖ŵ‖_Σ² and (d/n)r̂² for the diagonal; knowing the first and removing
   the second exactly lowers the error by a sixth to a third (docs/angle.md).
-- *loo*: needs the link, not Σ⁻¹. Maximises the likelihood of the labels at their leave-one-out
+- *loo*: needs the link, not Σ⁻¹. Maximizes the likelihood of the labels at their leave-one-out
   scores, Σ log P(y_i | F_c(s_i)), over c.
 
 Each comes with a standard error; *auto* weighs them by it.
@@ -348,8 +348,8 @@ def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:
     if link.mixture is None:
         p = tabulated_probability(link, cosine, scores)
     else:
-        centre = link.scale * cosine * scores + link.offset
-        p = link.mixture.smooth(centre, link.scale * noise_share(cosine))[0]
+        center = link.scale * cosine * scores + link.offset
+        p = link.mixture.smooth(center, link.scale * noise_share(cosine))[0]
     return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
 
 
@@ -363,7 +363,7 @@ def loo_angle(
     confidence: float = 0.95,
 ) -> Angle:
     """Argmax over c of Σ ω_i log P(y_i | F_c(s_i)) at leave-one-out scores s_i, link known."""
-    scores = scale.standardise(observables.calibration_scores)
+    scores = scale.standardize(observables.calibration_scores)
     bins = bin_scores(scores, labels, case_weights)
 
     def loss(cosine: float) -> float:
@@ -414,7 +414,7 @@ def loo_information(
     C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
     A'_ij² are taken as proportional to c_i c_j, the observables' coupling.
     """
-    scores = scale.standardise(observables.calibration_scores)
+    scores = scale.standardize(observables.calibration_scores)
     c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
     weights = usual_weights(case_weights)
     pulls = observables.residuals * observables.coupling

@@ -113,7 +113,7 @@ class LeftOut:
         elif self.posterior is None:
             p = self.curve.predict(self.scores)
         else:
-            standard = self.curve.scale.standardise(self.scores)
+            standard = self.curve.scale.standardize(self.scores)
             p = self.posterior.leave_one_out(standard, self.labels, self.weights, self.groups)
             p = np.clip(p, self.curve.floor, 1.0 - self.curve.floor)
         return np.column_stack([1.0 - p, p])
@@ -189,7 +189,7 @@ def _left_out(
 
 
 def _warn_about_scores(observables: Observables, case_weights: Floats, scale: ScoreScale) -> None:
-    """Warn where the scores contradict what is assumed of them: their centre, their spread."""
+    """Warn where the scores contradict what is assumed of them: their center, their spread."""
     scores = observables.calibration_scores
     center = float(np.average(scores, weights=case_weights))
     spread = float(np.sqrt(np.average((scores - center) ** 2, weights=case_weights)))
@@ -280,7 +280,7 @@ class _Evidence:
     @cached_property
     def standard_scores(self) -> Floats:
         """Leave-one-out scores in units of ‖ŵ‖_Σ."""
-        return self.scale.standardise(self.observables.calibration_scores)
+        return self.scale.standardize(self.observables.calibration_scores)
 
     def inflation(self, link: Link, cosine: float) -> float:
         """(I + C)/I of the slope; see :func:`~angcal.angle.loo_information`."""

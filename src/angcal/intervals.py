@@ -183,7 +183,7 @@ class TwoClassLaw(Law):
 
     def curve(self, scores: Floats) -> Mixture:
         """N(m, s²) of logit F."""
-        found, s = self.curves, self.scale.standardise(scores)
+        found, s = self.curves, self.scale.standardize(scores)
         centers = np.multiply.outer(found.slopes, s) + found.offsets[:, None]
         p, rates = values_and_slopes(self.family, centers, found.noises)
         p = np.clip(p, SURE, 1.0 - SURE)
@@ -196,7 +196,7 @@ class TwoClassLaw(Law):
 
     def row(self, scores: Floats) -> Mixture:
         """Σ_k w_k N(a_k·s + β_k, τ_k² + V_k) of the index."""
-        found, s = self.curves, self.scale.standardise(scores)
+        found, s = self.curves, self.scale.standardize(scores)
         means = np.multiply.outer(s, found.slopes) + found.offsets
         center = (means @ found.weights)[:, None]
         spreads = np.hypot(found.noises, np.sqrt(self.offset_share) * found.deviations)
@@ -483,7 +483,7 @@ def _ends(
 
 def _by_table(law: TwoClassLaw, scores: Floats, kind: str, confidence: float) -> Floats:
     """Of many rows: interpolated between scores a 128th of a standard deviation apart."""
-    s = law.scale.standardise(scores)
+    s = law.scale.standardize(scores)
     inside = np.abs(s) <= TABLE_REACH
     found = np.empty((len(s), 2))
     found[inside] = table_of_ends(law, kind, confidence)(s[inside])

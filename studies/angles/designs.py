@@ -136,13 +136,13 @@ def real_draw(X: np.ndarray, n: int, m: int, seed: int) -> Draw:
     return cosine, angles(fit, None, X[pool])
 
 
-def standardised(rows: np.ndarray) -> np.ndarray:
+def standardized(rows: np.ndarray) -> np.ndarray:
     spread = rows.std(axis=0)
     rows = rows[:, spread > 1e-6 * spread.max()]
     return (rows - rows.mean(axis=0)) / rows.std(axis=0) / np.sqrt(rows.shape[1])
 
 
-def summarise(name: str, n: int, d: int, pool: int | None, draws: list) -> dict[str, object]:
+def summarize(name: str, n: int, d: int, pool: int | None, draws: list) -> dict[str, object]:
     true = np.array([cosine for cosine, _ in draws])
     row: dict[str, object] = {
         "design": name,
@@ -171,17 +171,17 @@ def main() -> None:
     rows = []
     for design, n, d, pool, draws in SIMULATED:
         results = [simulated_draw(design, n, d, pool, seed) for seed in range(draws)]
-        rows.append(summarise(design, n, d, pool, results))
+        rows.append(summarize(design, n, d, pool, results))
         print(*rows[-1].values(), sep="\t", flush=True)
     for name, n, m, draws in REAL:
         X = load(name)
         if X is None:
             print(f"{name}: not here (set ANGCAL_DATA)", file=sys.stderr)
             continue
-        X = standardised(X)
+        X = standardized(X)
         m = min(m, len(X) - n - 200)
         results = [real_draw(X, n, m, seed) for seed in range(draws)]
-        rows.append(summarise(name, n, X.shape[1], m, results))
+        rows.append(summarize(name, n, X.shape[1], m, results))
         print(*rows[-1].values(), sep="\t", flush=True)
     header = [name.replace("_", " ") for name in rows[0]]
     print(markdown(header, [[str(value) for value in row.values()] for row in rows]))

@@ -59,7 +59,7 @@ class LoadedDataset:
     standing: Standing
 
     @property
-    def labelled(self) -> NDArray[np.bool_]:
+    def labeled(self) -> NDArray[np.bool_]:
         """Rows that have a class."""
         if self.y is None:
             return np.zeros(self.X.shape[0], dtype=bool)

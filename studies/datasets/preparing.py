@@ -48,10 +48,10 @@ def prepare(rows: Any, how: Preparation, *, scaled: bool = True) -> Columns:
     columns, deviation = _without_constant(columns, how.dead_share)
     if not scaled or how.scaling == "none":
         return columns
-    return Columns(standardised(columns.values, deviation), columns.names)
+    return Columns(standardized(columns.values, deviation), columns.names)
 
 
-def standardised(values: Matrix, deviation: Floats) -> Matrix:
+def standardized(values: Matrix, deviation: Floats) -> Matrix:
     """Columns with mean 0 and deviation 1; sparse ones keep their mean, and so their zeros."""
     if sparse.issparse(values):
         return sparse.csr_matrix(values @ sparse.diags(1.0 / deviation))

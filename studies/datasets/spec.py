@@ -2,7 +2,7 @@ r"""What is known of a dataset before any of it is read: a frozen record, and no
 
 Sizes
 -----
-The paper splits the rows of a dataset into n labelled ones for the fit, a pool of n_cov unlabelled
+The paper splits the rows of a dataset into n labeled ones for the fit, a pool of n_cov unlabeled
 ones, n_test for the error, and h = 500 for Platt and isotonic scaling. For a file with R rows, the
 same roles are filled by
 
@@ -76,8 +76,8 @@ class Preparation:
         the published weights. Columns that are constant up to rounding are always left out.
     sparse : bool
         Whether a table becomes a CSR matrix.
-    scaling : {"standardise", "none"}
-        Mean 0 and deviation 1; a sparse matrix is scaled but not centred.
+    scaling : {"standardize", "none"}
+        Mean 0 and deviation 1; a sparse matrix is scaled but not centered.
     """
 
     label: str | None = None
@@ -88,12 +88,12 @@ class Preparation:
     max_missing: float = 0.5
     dead_share: float = 0.0
     sparse: bool = False
-    scaling: Literal["standardise", "none"] = "standardise"
+    scaling: Literal["standardize", "none"] = "standardize"
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of rows: labelled for the fit, unlabelled in the pool, for the test, held out."""
+    """Numbers of rows: labeled for the fit, unlabeled in the pool, for the test, held out."""
 
     n: int
     n_pool: int

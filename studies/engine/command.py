@@ -164,7 +164,7 @@ def present(result: Result, settings: Any, folder: Path) -> str:
     for suffix in ("md", "png", "svg"):
         sweep(folder, f"{result.name}.{suffix}")
     frames = read_tables(result.experiment, settings, folder)
-    summary = result.summarise(frames, settings).strip() + "\n"
+    summary = result.summarize(frames, settings).strip() + "\n"
     write_text(folder / f"{result.name}.md", summary)
     told = f"{result.name}: {result.title}\n\n{summary}"
     if result.draw is None:

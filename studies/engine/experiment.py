@@ -36,7 +36,7 @@ class Experiment:
 
     name: str  # Stem of the CSV files
     # Settings: frozen dataclasses of plain values with a field ``seed``. Rows made with other
-    # settings are recognised and refused; rows made by other code are not.
+    # settings are recognized and refused; rows made by other code are not.
     full: Any
     quick: Any
     # Columns of each table. The table called "" goes to ``<name>.csv``, another one to
@@ -58,5 +58,5 @@ class Result:
     title: str  # One line for ``--list``
     experiment: Experiment  # Where its rows come from
     # (tables, settings) to Markdown: what the paper says, what was measured, its standard error
-    summarise: Callable[[Frames, Any], str]
+    summarize: Callable[[Frames, Any], str]
     draw: Callable[[Frames, Any], Figure] | None = None  # (tables, settings) to a figure

@@ -1,4 +1,4 @@
-"""What the pictures share: styles that differ without colour, and files written whole."""
+"""What the pictures share: styles that differ without color, and files written whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DPI = 200
 """Of PNG files, and of what is drawn as dots inside SVG files."""
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-# One look per method in every picture: colour, marker, dash of `angcal.displays.STYLES`.
+# One look per method in every picture: color, marker, dash of `angcal.displays.STYLES`.
 LOOKS: dict[str, tuple[str, str, Any]] = {
     "uncalibrated": STYLES[1],
     "angular": STYLES[0],

@@ -69,7 +69,7 @@ def of_draws(settings: Settings) -> str:
 # -- the inner product -------------------------------------------------------------------------
 
 
-def summarise_inner(frames: Frames, settings: Settings) -> str:
+def summarize_inner(frames: Frames, settings: Settings) -> str:
     """⟨w*, ŵ⟩_Σ: the true one, the estimates, and where the paper's pair of values falls."""
     draws = frames[""]
     gap = PAPER_INNER_ESTIMATE - PAPER_INNER
@@ -173,7 +173,7 @@ def implied_by_limit(a_limit: float, b_limit: float) -> tuple[float, float, floa
     return cosine, norm, cosine * norm
 
 
-def summarise_platt(frames: Frames, settings: Settings) -> str:
+def summarize_platt(frames: Frames, settings: Settings) -> str:
     """Â, B̂ against A*, B*, and whether the printed ones can be of one draw."""
     draws = frames[""]
     labels = f"at {settings.platt_labels} labels"
@@ -258,7 +258,7 @@ def sign_errors(frames: Frames) -> dict[str, int]:
     return {name: int((draws[f"sign_{name}"] == 0).sum()) for name in ("holdout", "training")}
 
 
-def summarise_sign(frames: Frames, settings: Settings) -> str:
+def summarize_sign(frames: Frames, settings: Settings) -> str:
     """Share of wrong signs, beside the paper's 0.89 %."""
     total, wrong = len(frames[""]), sign_errors(frames)
     share = wrong["holdout"] / total

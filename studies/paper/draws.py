@@ -90,10 +90,10 @@ def inner_products(draw: FittedDraw) -> Row:
 def platt_coefficients(draw: FittedDraw, n_labels: int, rng: np.random.Generator) -> Row:
     """(A, B) of σ(Au + B): fitted to labels, the paper's limit (A*, B*), and the true limit.
 
-    The limit of the paper replaces the sigmoid by a probit. The true one minimises the expected
+    The limit of the paper replaces the sigmoid by a probit. The true one minimizes the expected
     log-loss itself.
     """
-    scores, labels = draw.labelled(n_labels, rng)
+    scores, labels = draw.labeled(n_labels, rng)
     # scikit-learn's CalibratedClassifierCV, which the paper used, smooths the targets.
     fitted = PlattScaling(LINK, smoothed_targets=True).fit(scores, labels)
     limit = platt_limit(draw.cosine, draw.norm, LINK, approximate=True)
@@ -110,7 +110,7 @@ def platt_coefficients(draw: FittedDraw, n_labels: int, rng: np.random.Generator
 
 def signs(draw: FittedDraw, n_labels: int, rng: np.random.Generator) -> Row:
     """Whether the sign of ⟨w*, ŵ⟩_Σ was found, by holdout labels and by the training rows."""
-    scores, labels = draw.labelled(n_labels, rng)
+    scores, labels = draw.labeled(n_labels, rng)
     truth = 1.0 if draw.cosine >= 0 else -1.0
     ones = np.ones(len(draw.fit.labels))
     training = training_sign(draw.observables.calibration_scores, draw.fit.labels, ones)

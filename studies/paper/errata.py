@@ -1,6 +1,6 @@
 r"""Two of the paper's gaps measured: Σ̂⁻¹ from a finite pool, and fits with an intercept.
 
-Rows x ~ N(0, Σ), Σ_kl = 0.5^\|k−l\|/d; ridge-penalised logistic fits as in
+Rows x ~ N(0, Σ), Σ_kl = 0.5^\|k−l\|/d; ridge-penalized logistic fits as in
 :mod:`studies.paper.setting`.
 
 *Pools.* From m rows Σ̂⁻¹ is too large by about m/(m − d − 1), and the paper's T is a difference of
@@ -88,8 +88,8 @@ def _sign(draw: FittedDraw, scale: ScoreScale) -> float:
 def _sigma(draw: FittedDraw, pool: Floats | None) -> tuple[Precision, ScoreScale]:
     """Σ⁻¹ and ‖ŵ‖_Σ, from the pool or as they are."""
     covariance = draw.data.covariance if pool is None else None
-    centred = draw.fit.fit_intercept
-    inverse = precision(covariance, pool, draw.fit.X, centered=centred)
+    centered = draw.fit.fit_intercept
+    inverse = precision(covariance, pool, draw.fit.X, centered=centered)
     if isinstance(inverse, str):
         raise ValueError(inverse)
     scale = score_scale(
@@ -195,8 +195,8 @@ def calibration_of(
     refitted alone: what is wrong with u goes away with the one or with the other. ``floor`` is the
     ECE of the exactly calibrated F on the same rows: what the noise of labels causes.
     """
-    scores, labels = draw.labelled(settings.test_rows, rng)
-    others = draw.labelled(settings.refit_rows, rng)
+    scores, labels = draw.labeled(settings.test_rows, rng)
+    others = draw.labeled(settings.refit_rows, rng)
     both, slope = PlattScaling().fit(*others), TemperatureScaling().fit(*others)
 
     def ece(probabilities: Floats) -> float:

@@ -63,7 +63,7 @@ def _nearest(values: Sequence[float], wanted: float) -> float:
 # -- finite pools ----------------------------------------------------------------------------------
 
 
-def summarise_pools(frames: Frames, settings: Any) -> str:
+def summarize_pools(frames: Frames, settings: Any) -> str:
     """What a pool of m rows does to the paper's estimate, size by size."""
     table = frames[""]
     ratio = _nearest(settings.ratios, PAPER_RATIO)
@@ -212,7 +212,7 @@ def _calibration(table: pd.DataFrame, fit: tuple[str, float], offset: float) -> 
     return chosen(table, fit=fit[0], ridge=fit[1], offset=offset)
 
 
-def summarise_intercept(frames: Frames, settings: Any) -> str:
+def summarize_intercept(frames: Frames, settings: Any) -> str:
     """What an intercept does to the paper's formula, and its absence to the predictions."""
     table, calibration = frames[""], frames["calibration"]
     offset = _nearest(settings.offsets, PAPER_OFFSET)

@@ -56,7 +56,7 @@ METHODS = (
 # -- summaries -------------------------------------------------------------------------------
 
 
-def summarise_convergence(frames: Frames, settings: PanelSettings) -> str:
+def summarize_convergence(frames: Frames, settings: PanelSettings) -> str:
     """What the theorem says of the distance, for the link it is about and for the paper's link."""
     probit, sigmoid = distances(frames, "probit"), distances(frames, "sigmoid")
     observable = distances(frames, "sigmoid", "sup_observable")
@@ -151,7 +151,7 @@ def _refit(frames: Frames, settings: PanelSettings, link: str) -> str:
     )
 
 
-def summarise_reliability(frames: Frames, settings: PanelSettings) -> str:
+def summarize_reliability(frames: Frames, settings: PanelSettings) -> str:
     """What the paper says of each predictor in its reliability plots, over many draws."""
     return (
         f"{markdown(HEADER, _claims(frames, settings, 'sigmoid'))}\n\n"
@@ -162,7 +162,7 @@ def summarise_reliability(frames: Frames, settings: PanelSettings) -> str:
     )
 
 
-def summarise_universality(frames: Frames, settings: PanelSettings) -> str:
+def summarize_universality(frames: Frames, settings: PanelSettings) -> str:
     """The same claims for rows with independent non-Gaussian entries."""
     rows = [row for link in settings.links for row in _claims(frames, settings, link)]
     most, notes = max(settings.holdout_sizes), []

@@ -56,7 +56,7 @@ FIRST_OF_RATE = 1000
 in some draws, and falls faster than its asymptotic law."""
 RESAMPLES = 2000
 
-# Scores in standard deviations: fine at the centre, and far enough for the flattest curve to come
+# Scores in standard deviations: fine at the center, and far enough for the flattest curve to come
 # near 0 and 1.
 WHOLE_LINE = np.sinh(np.linspace(-8.0, 8.0, 8001))
 
@@ -65,7 +65,7 @@ WHOLE_LINE = np.sinh(np.linspace(-8.0, 8.0, 8001))
 class PanelSettings:
     """One design of the rows, its links, and the sizes."""
 
-    design: str  # Law of the entries; all but the Gaussian are coloured by the symmetric root of Σ
+    design: str  # Law of the entries; all but the Gaussian are colored by the symmetric root of Σ
     links: tuple[str, ...]  # Keys of `PAPER_LINKS`
     n_draws: int  # Trials for each link
     n_samples: int = N_SAMPLES  # n, d and λ of the fit
@@ -112,8 +112,8 @@ def run_trial(settings: PanelSettings, trial: Trial) -> Tables:
         random_state=rng,
     )
     fitted = FittedDraw.of(data, settings.ridge)
-    holdout = fitted.labelled(max(settings.holdout_sizes), rng)
-    test = fitted.labelled(settings.n_test, rng)
+    holdout = fitted.labeled(max(settings.holdout_sizes), rng)
+    test = fitted.labeled(settings.n_test, rng)
     routes = {f"cosine_{route}": angle.cosine for route, angle in fitted.angles().items()}
     cosines = {"cosine": fitted.cosine, **routes}
     platt = {float(m): _platt(name, *holdout, m) for m in settings.holdout_sizes}

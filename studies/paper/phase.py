@@ -1,7 +1,7 @@
 r"""Who calibrates best where: n labels fixed, over n/d and the strength of the ridge.
 
 P(y = 1 | x) = sigmoid(3w*ᵀx + 1) with x ~ N(0, Σ), Σ_kl = 0.5^|k−l|/d, as in the paper; ŵ, b̂
-minimise (1/n) Σ log-loss + λ‖w‖²/(2d), with an intercept, as users fit. Every method sees the same
+minimize (1/n) Σ log-loss + λ‖w‖²/(2d), with an intercept, as users fit. Every method sees the same
 n labels; "Platt 100" alone has 100 more. The scores of all fitted models and the signal are jointly
 normal over fresh rows with covariance WᵀΣW, so test rows are drawn as these few numbers.
 """
@@ -261,7 +261,7 @@ def run_trial(settings: PhaseSettings, trial: Trial) -> Tables:
     d = round(settings.n_samples / n_per_d)
     data = simulate(settings.n_samples, d, link=PAPER_LINKS["sigmoid"], random_state=rng)
     fitted = FittedDraw.of(data, ridge, intercept=True)
-    holdout = fitted.labelled(HOLDOUT, rng)
+    holdout = fitted.labeled(HOLDOUT, rng)
     peers = fit_peers(data, ridge)
     signal, scores = all_scores(data, fitted, peers, settings.n_test, rng)
     truth = data.link(signal)

@@ -40,7 +40,7 @@ PANELS = (
     CV,
     CV_SINGLE,
 )
-# Blue where an angle is used, warm where none is; the letters tell them apart without colour.
+# Blue where an angle is used, warm where none is; the letters tell them apart without color.
 FILLS = {
     "O": "#56B4E9",
     "L": "#B9E0F7",
@@ -158,7 +158,7 @@ def _remarks(frames: Frames, settings: PhaseSettings) -> str:
     )
 
 
-def summarise_diagram(frames: Frames, settings: PhaseSettings) -> str:
+def summarize_diagram(frames: Frames, settings: PhaseSettings) -> str:
     """Markdown: each method over all cells, and angcal's against cross-validation cell by cell."""
     parts = [
         "The paper has no such result.",
@@ -248,7 +248,7 @@ def _balance(frames: Frames, title: str, contenders: Mapping[str, str]) -> str:
     )
 
 
-def summarise_winners(frames: Frames, settings: PhaseSettings) -> str:
+def summarize_winners(frames: Frames, settings: PhaseSettings) -> str:
     """Markdown: shares of cells won, winners by region, and where angcal loses."""
     parts = [
         "The paper has no such result.",
@@ -290,9 +290,9 @@ def _label_axes(ax: Axes, settings: PhaseSettings) -> None:
 def _print_values(ax: Axes, values: Floats, dark: float) -> None:
     """Write 1000·ECE into each cell, in white from the value ``dark`` on."""
     for (row, column), value in np.ndenumerate(values):
-        colour = "white" if value > dark else "black"
+        color = "white" if value > dark else "black"
         text = f"{1000.0 * value:.0f}"
-        ax.text(column, row, text, ha="center", va="center", fontsize=6, color=colour)
+        ax.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
 
 
 def _confidence_line(ax: Axes, frames: Frames, settings: PhaseSettings) -> None:
@@ -300,8 +300,8 @@ def _confidence_line(ax: Axes, frames: Frames, settings: PhaseSettings) -> None:
     draws = frames["draws"].groupby(["n_per_d", "ridge"])["overconfidence"].mean()
     too_sure = np.sum(_grid(draws, settings) > 0.0, axis=0)
     edges = np.arange(len(too_sure) + 1) - 0.5
-    for width, colour in ((3.6, "white"), (1.6, "black")):
-        ax.stairs(too_sure - 0.5, edges, baseline=None, color=colour, lw=width)
+    for width, color in ((3.6, "white"), (1.6, "black")):
+        ax.stairs(too_sure - 0.5, edges, baseline=None, color=color, lw=width)
 
 
 def draw_diagram(frames: Frames, settings: PhaseSettings) -> Figure:
@@ -348,8 +348,8 @@ def draw_winners(frames: Frames, settings: PhaseSettings) -> Figure:
 def _draw_win(ax: Axes, win: Win, mark: str, settings: PhaseSettings) -> None:
     x, y = settings.n_per_d.index(win.cell[0]), settings.ridges.index(win.cell[1])
     ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=FILLS[mark], ec="white", lw=0.8))
-    size, weight, colour = (9.5, "bold", "black") if win.clear else (7, "normal", "#222222")
-    ax.text(x, y, mark, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
+    size, weight, color = (9.5, "bold", "black") if win.clear else (7, "normal", "#222222")
+    ax.text(x, y, mark, ha="center", va="center", fontsize=size, fontweight=weight, color=color)
 
 
 def _explain_letters(figure: Figure) -> None:

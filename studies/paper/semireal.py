@@ -2,17 +2,17 @@ r"""Real covariates, simulated labels: the paper's three real-data tables, witho
 
 A trial takes the rows of one dataset, draws w* ~ N(0, I) scaled so that w*ᵀx has variance one on
 them, and labels by P(y = 1 | x) = sigmoid(3w*ᵀx + 1). A random split gives n rows for the ridge fit
-(λ = 0.5, x divided by √d), an unlabelled pool, a labelled holdout and test rows. The paper then
+(λ = 0.5, x divided by √d), an unlabeled pool, a labeled holdout and test rows. The paper then
 calibrates with the true cosine c; here c comes from the training labels, or the pool, or both.
 
 F_c(u) = E_Z σ(c·s + √(1−c²)·Z) at the true c is what a calibrator should find if rows were
 Gaussian. c, the correlation of score and signal, and the scale of s are those of all rows that were
 not trained on. On real rows, rare columns and heavy tails can make another member of the family the
-calibrated one: c° minimises the mean Kullback–Leibler divergence of F_c from the true
+calibrated one: c° minimizes the mean Kullback–Leibler divergence of F_c from the true
 probabilities of those rows. Errors are measured to both curves, divergences to the truth itself.
 
-Dense rows are centred and fitted without an intercept, as in the paper. Sparse rows stay sparse, so
-they are not centred, and their fit has an intercept.
+Dense rows are centered and fitted without an intercept, as in the paper. Sparse rows stay sparse,
+so they are not centered, and their fit has an intercept.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Split:
         return float(np.corrcoef(self.scores[self.unseen], self.truth.signal[self.unseen])[0, 1])
 
     def standard(self, rows: np.ndarray) -> Floats:
-        """s of some rows, by the population's centre and spread."""
+        """s of some rows, by the population's center and spread."""
         population = self.scores[self.unseen]
         center = float(population.mean()) if self.fit.fit_intercept else 0.0
         return (self.scores[rows] - center) / np.sqrt(np.mean((population - center) ** 2))

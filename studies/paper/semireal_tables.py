@@ -24,7 +24,7 @@ from studies.paper.semireal import (
 )
 
 PLATT_FEW, PLATT_MANY = f"Platt {FEW}", f"Platt {MANY}"
-# Marker and colour of each method in the grids.
+# Marker and color of each method in the grids.
 GRID_LOOKS = {
     "uncalibrated": ("#0072B2", "o"),
     AUTO: ("#009E73", "D"),
@@ -156,7 +156,7 @@ def angle_table(frames: Frames) -> str:
     return markdown(header, rows)
 
 
-def summarise_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
+def summarize_table(frames: Frames, settings: SemirealSettings, table: str) -> str:
     """Everything about one of the paper's tables."""
     ours = {
         "ece": "ECE of what needs no oracle, beside it:",
@@ -194,14 +194,14 @@ def draw_grid(frames: Frames, settings: SemirealSettings) -> Figure:
         ax.set_axis_off()
     for ax, name in zip(axes.ravel(), names, strict=False):
         ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
-        for method, (colour, marker) in GRID_LOOKS.items():
+        for method, (color, marker) in GRID_LOOKS.items():
             rows = points.query("dataset == @name and method == @method")
             area = 2.0 + 40.0 * rows["count"] / rows["count"].sum()
             ax.scatter(
                 rows["mean"],
                 rows["observed"],
                 s=area,
-                color=colour,
+                color=color,
                 marker=marker,
                 label=method,
                 linewidths=0.8,

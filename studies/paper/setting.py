@@ -1,7 +1,7 @@
 r"""The paper's simulated setting, and what is measured on one draw of it.
 
 x ~ N(0, Σ), Σ_kl = 0.5^|k−l|/d, P(y = 1 | x) = sigmoid(3w*ᵀx + 1), w* ~ N(0, I) scaled to
-‖w*‖_Σ = 1; ŵ minimises (1/n) Σ log-loss + λ‖w‖²/(2d) with λ = 0.5 and no intercept; n = 1000,
+‖w*‖_Σ = 1; ŵ minimizes (1/n) Σ log-loss + λ‖w‖²/(2d) with λ = 0.5 and no intercept; n = 1000,
 d = 2000.
 """
 
@@ -107,7 +107,7 @@ class FittedDraw:
         both = combine(observable, loo) if observable.method == "observable" else loo
         return {"observable": observable, "loo": loo, "auto": both}
 
-    def labelled(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def labeled(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Scores and labels of n fresh rows."""
         scores, signal = self.data.fresh_scores(self.fit.coef, n, rng, self.fit.intercept)
         return scores, (rng.random(n) < self.data.link(signal)).astype(float)

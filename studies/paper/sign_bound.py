@@ -1,6 +1,6 @@
 r"""The sign of ⟨w*, ŵ⟩ from a holdout: the error that was measured against the paper's bound.
 
-ŝgn = sign Σ ŵᵀx_i·y_i over n_ho labelled rows. The proposition: for some absolute constant κ > 0,
+ŝgn = sign Σ ŵᵀx_i·y_i over n_ho labeled rows. The proposition: for some absolute constant κ > 0,
 P(ŝgn wrong) ≤ 2 exp(−κx) with x = n_ho (cos θ·E σ′(Z))². In units of ‖ŵ‖_Σ the summands are
 H = U·y with U ~ N(0, 1) and P(y = 1 | U) = E_Z σ(cos θ·U + sin θ·Z), so no weights are needed.
 The paper gives no κ; Chernoff's P(Σ H ≤ 0) ≤ (min_t E e^(−tH))^n_ho proves one for each link.
@@ -30,7 +30,7 @@ from studies.paper.setting import PAPER_LINKS
 
 NAME = "sign-bound"
 SIGN_LINKS: dict[str, Link] = {"sigmoid(3t+1)": PAPER_LINKS["sigmoid"], "sigmoid(3t)": Logit(3.0)}
-SUMS = ("paper", "centred")
+SUMS = ("paper", "centered")
 """Σ ŵᵀx_i·y_i, and Σ ŵᵀx_i·(y_i − ȳ)."""
 PRINTED_ERROR, PRINTED_TRIALS = 0.0089, 5000
 """The paper's: holdouts of 100 rows, a fresh draw of the training data each time."""
@@ -73,7 +73,7 @@ def moments(link: Link, cosine: float) -> dict[str, tuple[float, float]]:
         square = QUADRATURE**2 * (probability * (1.0 - 2.0 * base) + base**2)
         return float(np.sqrt(weight @ square - mean**2))
 
-    return {"paper": (mean, sd(0.0)), "centred": (mean, sd(prevalence))}
+    return {"paper": (mean, sd(0.0)), "centered": (mean, sd(prevalence))}
 
 
 def _probability(link: Link, cosine: float) -> Floats:
@@ -116,11 +116,11 @@ def count_errors(
         signal += cosine * score
         positive = rng.random(shape) < link(signal)
         plain = np.einsum("ij,ij->i", score, positive)
-        centred = plain - positive.mean(axis=1) * score.sum(axis=1)
+        centered = plain - positive.mean(axis=1) * score.sum(axis=1)
         # Rounding must not give a sign to a holdout of one class.
-        centred[positive.all(axis=1) | ~positive.any(axis=1)] = 0.0
+        centered[positive.all(axis=1) | ~positive.any(axis=1)] = 0.0
         errors["paper"] += int(np.count_nonzero(plain <= 0.0))
-        errors["centred"] += int(np.count_nonzero(centred <= 0.0))
+        errors["centered"] += int(np.count_nonzero(centered <= 0.0))
     return errors
 
 
@@ -215,9 +215,9 @@ def cosine_for(error: float, size: int, link: Link) -> float:
 
 
 def rows_saved(cells: pd.DataFrame) -> pd.Series:
-    """How many times fewer rows the centred sum needs: (sd/sd')², one value per link and cos θ."""
+    """How many times fewer rows the centered sum needs: (sd/sd')², one value per link and cos θ."""
     sd = cells.pivot_table(index=["link", "cosine"], columns="sum", values="sd")
-    return (sd["paper"] / sd["centred"]) ** 2
+    return (sd["paper"] / sd["centered"]) ** 2
 
 
 # --- Summary ---------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ def _percent(row: Any) -> str:
     return f"{100 * row['rate']:.3g} % ± {100 * row['se']:.1g} %"
 
 
-def summarise(frames: Frames, settings: SignSettings) -> str:
-    """The bound's constant, the paper's own cell, and what centring gains."""
+def summarize(frames: Frames, settings: SignSettings) -> str:
+    """The bound's constant, the paper's own cell, and what centering gains."""
     cells = measured(frames[""])
     paper = cells[cells["sum"] == "paper"]
     typical = _typical(cells, settings)
@@ -249,12 +249,12 @@ def summarise(frames: Frames, settings: SignSettings) -> str:
             _percent(own),
             _agreement(own),
         ),
-        ("the same by the centred sum", NOTHING, _percent(typical.loc["centred"]), NOTHING),
+        ("the same by the centered sum", NOTHING, _percent(typical.loc["centered"]), NOTHING),
     ]
     about = (
         _about_the_constant(paper, settings),
         _about_the_printed_error(settings),
-        _about_centring(cells),
+        _about_centering(cells),
     )
     return "\n\n".join((markdown(HEADER, rows), *about)) + "\n"
 
@@ -303,10 +303,10 @@ def _about_the_printed_error(settings: SignSettings) -> str:
     )
 
 
-def _about_centring(cells: pd.DataFrame) -> str:
+def _about_centering(cells: pd.DataFrame) -> str:
     gains = rows_saved(cells)
     return (
-        "Centred labels, Σ ŵᵀx_i(y_i − ȳ), keep the mean and change the spread: the same error "
+        "Centered labels, Σ ŵᵀx_i(y_i − ȳ), keep the mean and change the spread: the same error "
         f"takes {gains.min():.1f} to {gains.max():.1f} times fewer rows in the limit."
     )
 
@@ -342,7 +342,7 @@ def _root(x: Any) -> Any:
 
 
 def _draw_cells(ax: Axes, cells: pd.DataFrame) -> None:
-    """Filled markers for the paper's sum, hollow ones for the centred, a shape per cosine."""
+    """Filled markers for the paper's sum, hollow ones for the centered, a shape per cosine."""
     seen = cells[cells["errors"] > 0]
     for (cosine, group), (color, marker, _) in zip(seen.groupby("cosine"), STYLES, strict=False):
         for kind in SUMS:
@@ -367,7 +367,7 @@ def _draw_lines(ax: Axes, cells: pd.DataFrame, constant: float, farthest: float)
     ax.plot(x, 2.0 * np.exp(-constant * x), color="black", label=f"bound with κ = {constant:.2f}")
     for kind, dash, name in (
         ("paper", "-", "Gaussian: paper's sum (filled)"),
-        ("centred", (0, (4, 2)), "Gaussian: centred sum (hollow)"),
+        ("centered", (0, (4, 2)), "Gaussian: centered sum (hollow)"),
     ):
         sd = float(cells.loc[cells["sum"] == kind, "sd"].median())
         ax.plot(x, ndtr(-np.sqrt(x) / sd), color="0.4", lw=0.9, ls=dash, label=name, zorder=1)

@@ -101,7 +101,7 @@ def _contrast_row(
     )
 
 
-def summarise_calibration(frames: Frames, settings: TheoremSettings) -> str:
+def summarize_calibration(frames: Frames, settings: TheoremSettings) -> str:
     """Theorem 1, and the paper's words on the methods beside the angular one."""
     sizes = frames["size"]
     rows = [
@@ -150,7 +150,7 @@ def _rate_sentence(sizes: pd.DataFrame) -> str:
 def _kernel_sentence(frames: Frames) -> str:
     """How far Δ_p from labels is from the exact one, in the first draw."""
     both = _first_draw(frames).dropna()
-    gap = (both["error_labelled"] - both["error"]).abs()
+    gap = (both["error_labeled"] - both["error"]).abs()
     return (
         f"In the first draw, Δ_p from labels (kernel width {BANDWIDTH:g}) differs from the exact "
         f"Δ_p by {gap.median():.3f} in the median over levels and methods."
@@ -160,7 +160,7 @@ def _kernel_sentence(frames: Frames) -> str:
 def _first_draw(frames: Frames) -> pd.DataFrame:
     """Exact Δ_p and Δ_p from labels side by side; NaN where the exact one is out of reach."""
     exact = frames["delta"][frames["delta"]["draw"] == 0]
-    return exact.merge(frames["labelled"], on=["method", "level"], suffixes=("", "_labelled"))
+    return exact.merge(frames["labeled"], on=["method", "level"], suffixes=("", "_labeled"))
 
 
 def draw_calibration(frames: Frames, settings: TheoremSettings) -> Figure:
@@ -204,7 +204,7 @@ def _draw_delta(ax: Axes, delta: pd.DataFrame, first: pd.DataFrame, method: str)
     ax.plot(one["level"], one["error"], color="black", lw=0.8, ls="--", label="first draw")
     ax.plot(
         one["level"][::2],
-        one["error_labelled"][::2],
+        one["error_labeled"][::2],
         color="black",
         marker="o",
         ms=3,
@@ -216,7 +216,7 @@ def _draw_delta(ax: Axes, delta: pd.DataFrame, first: pd.DataFrame, method: str)
 
 
 def _delta_legend(ax: Axes) -> tuple[list[Any], list[str]]:
-    """Handles without a method's colour, as the six panels have one each."""
+    """Handles without a method's color, as the six panels have one each."""
     handles, labels = ax.get_legend_handles_labels()
     neutral = {"10–90 %": Patch(color="0.8"), "median of the draws": Line2D([], [], color="0.35")}
     return [
@@ -245,7 +245,7 @@ def _draw_sizes(ax: Axes, sizes: pd.DataFrame, column: str) -> None:
 # --- Theorem 2 -------------------------------------------------------------------------------
 
 
-def summarise_bregman(frames: Frames, settings: TheoremSettings) -> str:
+def summarize_bregman(frames: Frames, settings: TheoremSettings) -> str:
     """Theorem 2: whether any method beats the true angle in any loss, and by how much it trails."""
     excess = excesses(frames["bregman"])
     smallest, where = excess.min().min(), excess.min().idxmin()

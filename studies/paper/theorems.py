@@ -75,7 +75,7 @@ class TheoremSettings:
     ratio: float = 0.5
     # Labels for Platt and isotonic calibration; the smaller sets are the first of the largest
     holdouts: tuple[int, int] = (100, 20000)
-    labelled: int = 20000  # Fresh labelled rows for the check of Δ_p by a kernel, in the first draw
+    labeled: int = 20000  # Fresh labeled rows for the check of Δ_p by a kernel, in the first draw
     seed: int = 2025
 
 
@@ -83,7 +83,7 @@ def curves(
     fitted: FittedDraw, holdouts: tuple[int, ...], rng: np.random.Generator
 ) -> dict[str, Curve]:
     """Each method's map from raw scores to probabilities, by name."""
-    scores, labels = fitted.labelled(max(holdouts), rng)
+    scores, labels = fitted.labeled(max(holdouts), rng)
     found: dict[str, Curve] = {"uncalibrated": expit, OPTIMUM: fitted.truth}
     with warnings.catch_warnings():
         # What a doubtful angle does to the predictions is measured; nobody reads the warning.
@@ -140,11 +140,11 @@ def exact_calibration_error(levels: Floats, curve: Curve, central: ScoreGrid) ->
     return np.asarray(levels - reached)
 
 
-def labelled_errors(
+def labeled_errors(
     methods: Mapping[str, Curve], fitted: FittedDraw, n: int, rng: np.random.Generator
 ) -> list[Row]:
     """Δ_p of each method from n fresh labels, by the library's kernel average."""
-    scores, labels = fitted.labelled(n, rng)
+    scores, labels = fitted.labeled(n, rng)
     return _level_rows(
         methods, lambda curve: calibration_error_at(LEVELS, labels, curve(scores), BANDWIDTH)
     )
@@ -211,7 +211,7 @@ def run_trial(settings: TheoremSettings, trial: Trial) -> Tables:
         tables["delta"] = [{"draw": draw, **row} for row in delta]
         tables["bregman"] = [{"draw": draw, **row} for row in bregman_losses(methods, fitted)]
         if draw == 0:
-            tables["labelled"] = labelled_errors(estimated, fitted, settings.labelled, rng)
+            tables["labeled"] = labeled_errors(estimated, fitted, settings.labeled, rng)
     return tables
 
 
@@ -245,10 +245,10 @@ THEOREMS = Experiment(
     tables={
         "size": ("n", "draw", "cosine", "method", "mean_error", "largest_error", "distance"),
         "delta": ("draw", "method", "level", "error"),
-        "labelled": ("method", "level", "error"),
+        "labeled": ("method", "level", "error"),
         "bregman": ("draw", "method", "loss", "value"),
     },
-    optional_tables=("delta", "labelled", "bregman"),
+    optional_tables=("delta", "labeled", "bregman"),
     trials=lambda settings: grid(n=settings.sizes, draw=range(settings.draws)),
     run=run_trial,
 )

@@ -1,4 +1,4 @@
-"""Any number of classes: every method of a benchmark on the same labelled rows of every task.
+"""Any number of classes: every method of a benchmark on the same labeled rows of every task.
 
 A trial is one split of a cell, a cell being a task at a size, for one side: angcal's methods, the
 peers, or those that are run seldom: on the first splits of small tasks. Each method is

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DESCRIPTIONS = {
     "real": """\
 Compare angcal's classifiers with those of scikit-learn, probmetrics, netcal, venn-abers and betacal
-on binary tasks with real labels: every labelled dataset of studies.datasets that is in ANGCAL_DATA,
+on binary tasks with real labels: every labeled dataset of studies.datasets that is in ANGCAL_DATA,
 in the cache, or packaged with scikit-learn. A run that was stopped goes on where it was; --fresh
 runs again what --datasets and --side name. --quick takes scikit-learn's packaged data and needs
 neither web nor ANGCAL_DATA.

@@ -30,7 +30,7 @@ from studies.engine.tables import Columns, table_of, with_error
 from studies.paper.semireal import LINK, TABLES, SemirealSettings, divide, held_out, judge, prepared
 from studies.peers.benchmark import CLIP
 from studies.peers.real import FULL as REAL
-from studies.peers.real import LABELLED
+from studies.peers.real import LABELED
 from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
 
 SINGLE, KEPT = "the best single curve", "averaged, as kept"
@@ -68,7 +68,7 @@ def variants(
 ) -> dict[str, Callable[[Floats], Floats]]:
     """Every way from the same leave-one-out scores to a curve."""
     found: dict[str, Callable[[Floats], Floats]] = {SINGLE: single.predict}
-    standard, ones = scale.standardise(scores), np.ones(len(labels))
+    standard, ones = scale.standardize(scores), np.ones(len(labels))
     for name, belief in BELIEFS.items():
         parts = link_posterior(Logit(), standard, labels, ones, None, belief).parts
         found[name] = AveragedCurve(parts, scale).predict
@@ -150,7 +150,7 @@ DESIGNS = tuple(name for table in TABLES.values() for name in table.full.dataset
 QUICK = Settings(("digits", "breast_cancer"), 1)
 LABELS = Experiment(
     name="labels",
-    full=Settings(LABELLED, 5),
+    full=Settings(LABELED, 5),
     quick=QUICK,
     tables={"": ("dataset", "ratio", "split", "n", "variant", "log_loss", "slope")},
     trials=lambda settings: grid(
@@ -171,7 +171,7 @@ TRUTH = Experiment(
 # -- summary -----------------------------------------------------------------------------------
 
 
-def summarise_labels(frames: Frames, settings: Settings) -> str:
+def summarize_labels(frames: Frames, settings: Settings) -> str:
     """Mean log-loss less that of the best single curve, over cells, small ones and large ones."""
     rows = frames[""]
     rows = rows[rows["variant"] != "none"]
@@ -201,7 +201,7 @@ def summarise_labels(frames: Frames, settings: Settings) -> str:
     return f"{told}\n\n{table_of([SINGLE, *BELIEFS], columns)}"
 
 
-def summarise_truth(frames: Frames, settings: Settings) -> str:
+def summarize_truth(frames: Frames, settings: Settings) -> str:
     """Means over designs, and over those of Platt scaling with 500 labels."""
     rows = frames[""]
     means = rows.groupby("variant", sort=False)[["error", "error_best", "kl"]].mean()
@@ -221,6 +221,6 @@ def summarise_truth(frames: Frames, settings: Settings) -> str:
 
 
 RESULTS = (
-    Result("labels", "Variants of the curve on real labels", LABELS, summarise_labels),
-    Result("truth", "Variants of the curve where the truth is known", TRUTH, summarise_truth),
+    Result("labels", "Variants of the curve on real labels", LABELS, summarize_labels),
+    Result("truth", "Variants of the curve where the truth is known", TRUTH, summarize_truth),
 )

@@ -1,4 +1,4 @@
-"""What is compared: each method fits the same n labelled rows, and says what that cost.
+"""What is compared: each method fits the same n labeled rows, and says what that cost.
 
 A method is charged for every linear model that it fits, and for the labels that it keeps from the
 model and spends on calibration alone. LogisticRegressionCV with 20 penalties and 5 folds fits
@@ -65,7 +65,7 @@ class Folds:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The n labelled rows of a trial; what several methods fit to the same rows is fitted once.
+    """The n labeled rows of a trial; what several methods fit to the same rows is fitted once.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Method:
-    """A way from n labelled rows to probabilities.
+    """A way from n labeled rows to probabilities.
 
     Parameters
     ----------

@@ -159,7 +159,7 @@ def _loaded(name: str) -> Task:
     return Task(found.X, codes.astype(np.int64), name)
 
 
-def labelled_rows(settings: MulticlassSettings, trial: Trial, rng: np.random.Generator) -> Task:
+def labeled_rows(settings: MulticlassSettings, trial: Trial, rng: np.random.Generator) -> Task:
     """All rows of a trial's task."""
     seed = seed_from(rng)
     name, K = trial["dataset"], trial["classes"]
@@ -297,7 +297,7 @@ BENCHMARK = Benchmark(
     methods=METHODS,
     own=[*OWN_NAMES, LOO_TEMPERATURE, PLAIN],
     applied=lambda trial: methods(trial["base"]),
-    load=labelled_rows,
+    load=labeled_rows,
     size=lambda settings, trial, task: training_counts(task.y, trial["per_class"]),
     split=draw_split,
     measure=measured,

@@ -63,7 +63,7 @@ def rows_by_kind(
     return rows[~made & ~tuned], rows[~made & tuned], rows[made]
 
 
-def summarise(frames: Frames, settings: MulticlassSettings) -> str:
+def summarize(frames: Frames, settings: MulticlassSettings) -> str:
     """Markdown: ranks and tests, the guard's promise, leaf shapes, simulated labels, costs."""
     fixed, tuned, made = rows_by_kind(frames, settings)
     parts = [
@@ -242,5 +242,5 @@ def draw(frames: Frames, settings: MulticlassSettings) -> Figure:
 
 
 RESULT = Result(
-    "multiclass", "three to a hundred classes against peers", MULTICLASS, summarise, draw
+    "multiclass", "three to a hundred classes against peers", MULTICLASS, summarize, draw
 )

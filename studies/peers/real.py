@@ -29,7 +29,7 @@ from studies.peers.tasks import Split, draw_split, load_task, training_rows
 METRICS = ("log_loss", "brier", "ece_debiased", "smooth_ece", "accuracy", "auc")
 COSTS = ("clipped", "infinite", "C", "fits", "labels_spent", "seconds", "warnings")
 # Sets that only have a loader cannot be run where their results are tracked.
-LABELLED = tuple(
+LABELED = tuple(
     name
     for name, dataset in CATALOGUE.items()
     if dataset.labels is not None and dataset.standing != "loader only"
@@ -59,7 +59,7 @@ class RealSettings(Settings):
 
 
 FULL = RealSettings(
-    datasets=LABELLED,
+    datasets=LABELED,
     ratios=(0.25, 0.5, 1.0, 2.0, 4.0),
     splits=20,
     n_penalties=20,

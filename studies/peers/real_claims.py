@@ -29,7 +29,7 @@ CONTESTS = ((TUNED, False), (AVERAGED, True))
 """One of angcal's methods, and whether averages of models are among its competitors."""
 
 
-def summarise_claims(frames: Frames, settings: RealSettings) -> str:
+def summarize_claims(frames: Frames, settings: RealSettings) -> str:
     """Markdown: ranks and tests over all tasks, the half that choices were made on, the other."""
     rows = joined(frames)
     told = (

@@ -26,17 +26,17 @@ from studies.peers.compare import (
 from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
 from studies.peers.peers import METHODS, RIVALS, SLOW_RIVALS
 from studies.peers.real import REAL, RealSettings
-from studies.peers.real_claims import summarise_claims
+from studies.peers.real_claims import summarize_claims
 from studies.peers.real_tables import (
     complete,
     excess,
-    summarise_losses,
-    summarise_ranks,
+    summarize_losses,
+    summarize_ranks,
     where_costly,
 )
 
 OWN = (TUNED, DEFAULT)
-# Few enough lines in each to differ without colour; angcal's two are in all of them.
+# Few enough lines in each to differ without color; angcal's two are in all of them.
 PANELS: dict[str, tuple[str, ...]] = {
     "one fit or five folds, C = 1": (
         "logistic",
@@ -106,13 +106,13 @@ def _line(ax: Axes, losses: pd.Series, style: tuple[str, str, Any], name: str) -
     """Mean over datasets at each n/d, with a band of one standard error of its logarithm."""
     grouped = losses.dropna().groupby(level="ratio")
     mean, error = grouped.mean().clip(lower=FLOOR), grouped.sem().fillna(0.0)
-    x, colour = mean.index.to_numpy(dtype=float), style[0]
+    x, color = mean.index.to_numpy(dtype=float), style[0]
     factor = np.exp(error / mean)
-    ax.fill_between(x, mean / factor, mean * factor, color=colour, alpha=0.1, lw=0)
+    ax.fill_between(x, mean / factor, mean * factor, color=color, alpha=0.1, lw=0)
     ax.plot(
         x,
         mean,
-        color=colour,
+        color=color,
         marker=style[1],
         ls=style[2],
         ms=3.5,
@@ -175,24 +175,24 @@ def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
 
 
 def picture_of_ranks(means: pd.DataFrame, families: Mapping[str, str]) -> Figure:
-    """Mean ranks of the methods of ``means``, each in the colour of its family."""
+    """Mean ranks of the methods of ``means``, each in the color of its family."""
     styles = dict(zip(dict.fromkeys(("angcal", *families.values())), STYLES, strict=False))
     found, errors = ranking(means), dataset_ranks(means).sem().fillna(0.0)
     names = list(found.ranks.index)
     figure = new_figure(FULL_WIDTH, 1.4 + 0.19 * len(names))
     ax = figure.subplots()
     for place, name in enumerate(names):
-        colour, marker, _ = styles[families[name]]
+        color, marker, _ = styles[families[name]]
         rank, error = found.ranks[name], errors[name]
-        ax.errorbar(rank, place, xerr=error, color=colour, marker=marker, ms=5, capsize=2)
+        ax.errorbar(rank, place, xerr=error, color=color, marker=marker, ms=5, capsize=2)
     _critical_bar(ax, found.ranks.iloc[0], found.critical_difference)
     ax.set_yticks(range(len(names)), labels=names)
     ax.set_ylim(len(names) - 0.5, -2.2)
     ax.set_xlabel(f"mean rank in log-loss over {found.n_datasets} datasets, {found.n_cells} cells")
     ax.grid(axis="x", lw=0.4, alpha=0.5)
     handles = [
-        Line2D([], [], color=colour, marker=marker, linestyle="", label=label)
-        for label, (colour, marker, _) in styles.items()
+        Line2D([], [], color=color, marker=marker, linestyle="", label=label)
+        for label, (color, marker, _) in styles.items()
     ]
     ax.legend(handles=handles, loc="lower left", fontsize=7)
     return figure
@@ -214,19 +214,19 @@ RANKS = Result(
     "ranks",
     "Mean ranks on real labels, tests, wins and losses, costs",
     REAL,
-    summarise_ranks,
+    summarize_ranks,
     draw_ranks,
 )
 CLAIMS = Result(
     "claims",
     "Ranks and tests on all tasks, and on the half that nothing was chosen on",
     REAL,
-    summarise_claims,
+    summarize_claims,
 )
 LOSSES = Result(
     "log-loss",
     "Log-loss on real labels against n/d, and where a peer wins",
     REAL,
-    summarise_losses,
+    summarize_losses,
     draw_losses,
 )

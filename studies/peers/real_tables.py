@@ -28,7 +28,7 @@ from studies.peers.compare import (
 )
 from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
-from studies.peers.real import BENCHMARK, LABELLED, RealSettings
+from studies.peers.real import BENCHMARK, LABELED, RealSettings
 
 RANKED = {
     "log_loss": "log-loss",
@@ -43,7 +43,7 @@ MOST_REASON = 120
 # -- ranks -------------------------------------------------------------------------------------
 
 
-def summarise_ranks(frames: Frames, settings: RealSettings) -> str:
+def summarize_ranks(frames: Frames, settings: RealSettings) -> str:
     """Markdown: mean ranks and costs, tests, and both of angcal's classifiers against each peer."""
     rows = joined(frames)
     values = by_method(rows, "log_loss")
@@ -290,7 +290,7 @@ def complete(means: pd.DataFrame) -> pd.DataFrame:
     return means[(counts == sizes.nunique()).to_numpy()]
 
 
-def summarise_losses(frames: Frames, settings: RealSettings) -> str:
+def summarize_losses(frames: Frames, settings: RealSettings) -> str:
     """Markdown: excess log-loss by n/d, the cells that a peer wins, and the tasks."""
     values = by_method(joined(frames), "log_loss")
     parts = [
@@ -304,7 +304,7 @@ def summarise_losses(frames: Frames, settings: RealSettings) -> str:
             values,
             TUNED,
             "peers",
-            {"dataset": lambda cell: labelled(cell[0]), "n/d": lambda cell: f"{cell[1]:g}"},
+            {"dataset": lambda cell: labeled(cell[0]), "n/d": lambda cell: f"{cell[1]:g}"},
         ),
         "Tasks:",
         _tasks(frames["splits"]),
@@ -368,7 +368,7 @@ def lost_table(
     return [f"{told} These are:", markdown(header, lines)] if lines else [told]
 
 
-def labelled(dataset: str) -> str:
+def labeled(dataset: str) -> str:
     """The name of a dataset, with what it is where it is not the published one."""
     standing = CATALOGUE[dataset].standing
     return dataset if standing == "as published" else f"{dataset} ({standing})"
@@ -400,6 +400,6 @@ def _left_out(splits: pd.DataFrame) -> str:
     unlisted = [
         name
         for name, entry in CATALOGUE.items()
-        if entry.labels is not None and name not in LABELLED
+        if entry.labels is not None and name not in LABELED
     ]
     return f"{told} Loader only, hence not part of the benchmark: {listed(unlisted)}.".strip()

@@ -1,6 +1,6 @@
 r"""Which rows of a real dataset are for training and which for the test.
 
-For a task with R labelled rows and d columns, and a ratio r of rows to columns,
+For a task with R labeled rows and d columns, and a ratio r of rows to columns,
 
 .. math::
     n = \min(\mathrm{round}(r d), n_{max}, R - \max(200, \lceil R/5 \rceil)),
@@ -34,7 +34,7 @@ LEAST_GROWTH = 1.25
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Labelled rows, unscaled, what their classes are, and true probabilities if known."""
+    """Labeled rows, unscaled, what their classes are, and true probabilities if known."""
 
     X: Matrix
     y: NDArray[np.int64]
@@ -66,7 +66,7 @@ def load_task(dataset: str) -> Task:
     loaded = load(dataset, download=False, scaled=False)
     if loaded.y is None or loaded.task is None:
         raise ValueError(f"{dataset} has no labels; it cannot be part of this benchmark.")
-    kept = np.flatnonzero(loaded.labelled)
+    kept = np.flatnonzero(loaded.labeled)
     return Task(loaded.X[kept], loaded.y[kept], loaded.task)
 
 
@@ -117,7 +117,7 @@ def draw_split(task: Task, n: int, max_test: int, rng: np.random.Generator) -> S
 
 
 def scaled_by_first(train: Matrix, test: Matrix) -> tuple[Any, Any]:
-    """Columns of mean 0 and deviation 1 over the training rows; sparse ones are not centred."""
+    """Columns of mean 0 and deviation 1 over the training rows; sparse ones are not centered."""
     scaler = StandardScaler(with_mean=not sparse.issparse(train)).fit(train)
     return scaler.transform(train), scaler.transform(test)
 

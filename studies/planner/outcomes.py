@@ -40,7 +40,7 @@ def split_of(name: str, number: int) -> tuple[Any, ...] | None:
     Orders whose pilot has fewer than five of a class, of which nobody would plan, are drawn again.
     """
     data = loaded(name)
-    kept = np.flatnonzero(data.labelled)
+    kept = np.flatnonzero(data.labeled)
     if data.y is None or len(kept) < 1500:
         return None
     rng = np.random.default_rng([number, *name.encode()])

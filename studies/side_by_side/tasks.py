@@ -18,7 +18,7 @@ N_TEST = 5000
 
 
 def packaged(X: Floats, y: NDArray[np.int64], n: int, seed: int) -> Split:
-    """n labelled rows; all others are test rows."""
+    """n labeled rows; all others are test rows."""
     X_train, X_new, y_train, y_new = train_test_split(
         X, y, train_size=n, stratify=y, random_state=seed
     )

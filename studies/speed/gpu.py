@@ -129,7 +129,7 @@ def measure(n: int, d: int, name: str, C: float, device: str) -> dict[str, objec
         "cosine_exact": "",
     }
     if n * d <= LARGEST_HOST_ENTRIES:
-        # The same algorithm in double precision on the CPU, and the factorisation.
+        # The same algorithm in double precision on the CPU, and the factorization.
         host = AngularCalibratedClassifier(model, link=LINK).fit(X.double().cpu(), y.cpu())
         row["cosine_host"] = round(host.angle_.cosine, 5)
     if n * d <= LARGEST_EXACT_ENTRIES:

@@ -30,7 +30,7 @@ def many_rows(n: int, d: int, dtype: str) -> np.ndarray:
 def table_gap(model: Any, p: Floats, X: np.ndarray) -> float:
     """Largest |predict_proba − F(u)|, F by the formula: what tabulating the curve costs."""
     scores = X.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
-    standard = model.scale_.standardise(scores)
+    standard = model.scale_.standardize(scores)
     exact = sum(
         part.weight * angular_probability(part.link, part.cosine, standard)
         for part in model.curve_.as_parts()

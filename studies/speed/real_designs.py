@@ -66,7 +66,7 @@ def design(name: str) -> tuple[Any, np.ndarray]:
         return simulated_text()
     data = load(name, download=False, scaled=name != "basehock")
     assert data.y is not None
-    rows = np.flatnonzero(data.labelled)
+    rows = np.flatnonzero(data.labeled)
     rng = np.random.default_rng(SEED)
     rows = np.sort(rng.choice(rows, round(SHARE * len(rows)), replace=False))
     X = data.X[rows]

@@ -84,7 +84,7 @@ def _growing(selection: Selection, store: Store) -> Iterator[tuple[int, str]]:
         for entries in sizes:
             sides = {row["side"] for row in store.rows("growth") if row["penalty"] == penalty}
             if sides - {"", "randomised"}:
-                print(f"growth {penalty}: factorised below {entries:.0e} entries, ends there")
+                print(f"growth {penalty}: factorized below {entries:.0e} entries, ends there")
                 break
             yield entries, penalty
 

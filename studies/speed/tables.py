@@ -285,7 +285,7 @@ def predict_table(folder: Path) -> str:
 
 
 def memory_allowance(row: pd.Series) -> float:
-    """0.5 × bytes of X, plus the smaller-side square where a matrix is factorised."""
+    """0.5 × bytes of X, plus the smaller-side square where a matrix is factorized."""
     square = 0.0 if row["side"] == "randomised" else float(row["square_bytes"])
     return MEMORY_BAR * float(row["bytes"]) + square
 

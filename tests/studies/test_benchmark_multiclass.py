@@ -88,10 +88,10 @@ def test_splits_share_no_row_and_keep_rows_labels_and_truth_together():
 
 def test_simulated_rows_have_their_truth_and_real_ones_the_first_classes():
     trial = {**FIRST, "dataset": "softmax 7", "classes": 4}
-    rows = multiclass.labelled_rows(QUICK, trial, np.random.default_rng(3))
+    rows = multiclass.labeled_rows(QUICK, trial, np.random.default_rng(3))
     assert rows.X.shape == (2 * (40 + QUICK.max_test), 7)
     np.testing.assert_allclose(rows.truth.sum(axis=1), 1.0)
-    digits = multiclass.labelled_rows(
+    digits = multiclass.labeled_rows(
         QUICK, {**FIRST, "dataset": "digits", "classes": 4}, np.random.default_rng(0)
     )
     assert set(digits.y) == set(range(4))

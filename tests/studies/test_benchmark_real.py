@@ -157,7 +157,7 @@ def test_the_first_split_of_everything_comes_first():
     assert {trial["dataset"] for trial in listed[:one_round]} == set(FULL.datasets)
 
 
-def test_every_labelled_set_takes_part():
+def test_every_labeled_set_takes_part():
     absent = [
         name
         for name, dataset in CATALOGUE.items()

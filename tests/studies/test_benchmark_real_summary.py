@@ -20,7 +20,7 @@ from studies.peers.methods import AVERAGED, COARSE, DEFAULT, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import QUICK, REAL
 from studies.peers.real_figures import COSTLY_PANELS, PANELS
-from studies.peers.real_tables import complete, coverage, excess, labelled, lost_cells, where_costly
+from studies.peers.real_tables import complete, coverage, excess, labeled, lost_cells, where_costly
 
 sys.path.insert(0, str(Path(__file__).parent))
 from toy_experiment import TOY
@@ -169,8 +169,8 @@ def test_costly_methods_are_compared_where_they_were_run():
 
 
 def test_a_stand_in_is_called_one():
-    assert labelled("har") == "har (stand-in)"
-    assert labelled("madelon") == "madelon"
+    assert labeled("har") == "har (stand-in)"
+    assert labeled("madelon") == "madelon"
 
 
 def test_every_panel_leaves_angcal_in_sight():

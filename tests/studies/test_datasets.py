@@ -91,12 +91,12 @@ def test_a_table_becomes_a_matrix(toy, tmp_path):
     assert_array_equal(by_name["when:hour=17"], [1, 1, 0, 0])
     assert found.X.dtype == np.float64
     assert_array_equal(found.y, [0, 0, -1, 1])
-    assert_array_equal(found.labelled, [True, True, False, True])
+    assert_array_equal(found.labeled, [True, True, False, True])
     assert_array_equal(found.labels, [1.5, 2.5, np.nan, 9.5])
     assert (found.task, found.standing) == ("high", "as published")
 
 
-def test_scaling_centres_dense_columns(toy, tmp_path):
+def test_scaling_centers_dense_columns(toy, tmp_path):
     X = load("toy", folder=tmp_path).X
     assert_allclose(X.mean(axis=0), 0, atol=1e-15)
     assert_allclose(X.std(axis=0), 1)
@@ -174,7 +174,7 @@ def test_a_sparse_matrix_without_labels(tmp_path):
     assert sparse.issparse(found.X)
     assert_allclose(found.X.toarray(), X.toarray())
     assert (found.y, found.labels, found.task) == (None, None, None)
-    assert not found.labelled.any()
+    assert not found.labeled.any()
 
 
 def test_missing_classes(tmp_path):
@@ -314,7 +314,7 @@ def test_every_dataset_of_the_folder_loads(name):
     if found.dataset.d is not None and found.standing == found.dataset.standing:
         assert found.X.shape[1] == OTHER_COLUMNS.get(name, found.dataset.d)
     if found.y is not None:
-        share = found.y[found.labelled].mean()
+        share = found.y[found.labeled].mean()
         assert 0.02 < share < 0.98
 
 

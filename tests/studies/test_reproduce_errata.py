@@ -226,7 +226,7 @@ def test_summary_and_picture_come_from_the_tables(result, tmp_path):
     settings = replace(POOL, draws=3) if result.experiment is POOLS else replace(SMALL, draws=2)
     run_experiment(result.experiment, settings, tmp_path)
     frames = read_tables(result.experiment, settings, tmp_path)
-    text = result.summarise(frames, settings)
+    text = result.summarize(frames, settings)
     assert text.startswith("| quantity | paper | measured (± standard error) | holds? |")
     assert f"{settings.draws} draws" in text
     with matplotlib.rc_context(figures.RC):
@@ -248,18 +248,18 @@ def pools_frame(bias):
 
 
 def test_verdict_on_pools_follows_the_numbers():
-    summarise = RESULTS[0].summarise
+    summarize = RESULTS[0].summarize
     methods = ("paper", "paper, corrected", "angular, observable", "angular, both")
-    harmless = summarise(pools_frame(dict.fromkeys(methods, 0.0)), POOL)
+    harmless = summarize(pools_frame(dict.fromkeys(methods, 0.0)), POOL)
     assert "does no harm" in harmless
     assert "not refuted" in harmless
     harmed = pools_frame(dict.fromkeys(methods, 0.0) | {"paper": -0.3})
-    text = summarise(harmed, POOL)
+    text = summarize(harmed, POOL)
     assert "−0.3000 ± 0.0100" in text
     assert "it fails where they hold" in text
     assert "removes the bias" in text
     both = pools_frame(dict.fromkeys(methods, 0.0) | {"paper": -0.3, "paper, corrected": 0.2})
-    assert "does not remove it" in summarise(both, POOL)
+    assert "does not remove it" in summarize(both, POOL)
 
 
 def test_tick_labels_keep_their_distance():

@@ -73,8 +73,8 @@ def test_a_trial_gives_its_columns_and_the_same_digits_again():
     assert run(SMALL, {"draw": 2})[""] != first
 
 
-def test_limit_of_platt_scaling_minimises_the_expected_loss(draw):
-    """Against a direct minimisation over fresh rows, 400,000 of them: error about 0.003."""
+def test_limit_of_platt_scaling_minimizes_the_expected_loss(draw):
+    """Against a direct minimization over fresh rows, 400,000 of them: error about 0.003."""
     best = population_platt(draw, LINK)
     scores, signal = draw.data.fresh_scores(draw.fit.coef, 400_000, 1)
     truth = LINK(signal)

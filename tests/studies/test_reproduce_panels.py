@@ -78,7 +78,7 @@ class TestTrial:
         np.testing.assert_allclose([row["slope"] for row in alone], found["slope"], rtol=1e-9)
 
     @pytest.mark.parametrize("name", ["rademacher", "uniform"])
-    def test_non_gaussian_rows_are_coloured_by_the_symmetric_root(self, name):
+    def test_non_gaussian_rows_are_colored_by_the_symmetric_root(self, name):
         covariance = panels._covariance(name, 6)
         lags = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
         np.testing.assert_allclose(
@@ -121,7 +121,7 @@ class TestPlatt:
         np.testing.assert_allclose(rows[["slope", "intercept"]], expected, atol=1e-6)
         assert rows["sup_true_angle"].max() < 1e-6
 
-    def test_population_fit_of_the_sigmoid_link_minimises_the_entropy(self):
+    def test_population_fit_of_the_sigmoid_link_minimizes_the_entropy(self):
         draw = FittedDraw.of(simulate(80, 120, link=PAPER_LINKS["sigmoid"], random_state=6))
         cosine, norm = draw.cosine, draw.norm
         z, weight = np.polynomial.hermite_e.hermegauss(80)
@@ -224,14 +224,14 @@ class TestNumbers:
         expected = np.abs(pair[0] - pair[1]).max()
         distance = panels.angle_distances(found, "sigmoid")
         np.testing.assert_allclose(distance, expected, atol=1e-5)
-        assert words in figures.summarise_convergence(found, small(panels.GAUSSIAN))
+        assert words in figures.summarize_convergence(found, small(panels.GAUSSIAN))
 
 
 class TestResults:
     @pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.name)
     def test_summary_and_picture(self, result, frames, tmp_path):
         settings, found = small(result.experiment), frames[result.experiment.name]
-        summary = result.summarise(found, settings)
+        summary = result.summarize(found, settings)
         assert summary.startswith("| quantity | paper |")
         assert "nan" not in summary
         with mpl.rc_context(RC):
@@ -243,7 +243,7 @@ class TestResults:
         scores = found["scores"].copy()
         angular = scores["method"] == "angular, observable"
         scores.loc[angular, "mean_distance"] = [0.2, 0.22] * 2
-        summary = figures.summarise_reliability(found | {"scores": scores}, settings)
+        summary = figures.summarize_reliability(found | {"scores": scores}, settings)
         line = next(row for row in summary.splitlines() if "angular, observable" in row)
         assert "0.2100 ± 0.0100" in line
         assert line.endswith("| no |")
@@ -255,7 +255,7 @@ class TestResults:
             (1.0, 0.5, "right in slope to a tenth, but off by the missing intercept"),
         ):
             platt = found["platt"].assign(slope=slope, intercept=intercept)
-            assert expected in figures.summarise_reliability(found | {"platt": platt}, settings)
+            assert expected in figures.summarize_reliability(found | {"platt": platt}, settings)
 
     def test_panels_show_the_rows(self, frames):
         settings, found = small(panels.RADEMACHER), frames["rademacher"]

@@ -82,7 +82,7 @@ def test_full_grid_is_the_one_of_the_study():
 # -- scikit-learn's side
 
 
-def test_scikit_learn_minimises_the_same_objective(data, fitted):
+def test_scikit_learn_minimizes_the_same_objective(data, fitted):
     model = logistic(240, 0.1).fit(unit_variance(data.X), data.y)
     coef = np.sqrt(120) * model.coef_[0]
     assert data.norm(coef - fitted.fit.coef) < 1e-3 * fitted.norm
@@ -247,7 +247,7 @@ def test_contenders_and_panels_are_methods():
 
 @pytest.mark.parametrize("result", [PHASE_DIAGRAM, PHASE_WINNERS], ids=lambda r: r.name)
 def test_summary_and_picture(frames, result, tmp_path):
-    text = result.summarise(frames, SMALL)
+    text = result.summarize(frames, SMALL)
     assert "nan" not in text
     names = METHODS if result is PHASE_DIAGRAM else {n for ls in CONTENDERS.values() for n in ls}
     assert all(f"| {name} |" in text for name in names)

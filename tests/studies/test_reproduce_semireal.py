@@ -280,7 +280,7 @@ def test_the_noise_floor_is_the_mean_ece_of_a_calibrated_predictor():
     assert abs(floor - drawn.mean()) < 4 * drawn.std() / np.sqrt(2000)
 
 
-def test_stand_ins_are_labelled():
+def test_stand_ins_are_labeled():
     assert label("har", "stand-in") == "HAR (stand-in)"
     assert label("madelon", "as published") == "Madelon"
 

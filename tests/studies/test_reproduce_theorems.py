@@ -87,7 +87,7 @@ def test_a_constant_is_compared_with_the_mean_of_the_truth(fitted):
 def test_delta_agrees_with_many_labels(fitted, methods):
     rng = np.random.default_rng(0)
     chosen = {"uncalibrated": methods["uncalibrated"]}
-    found = pd.DataFrame(rows.labelled_errors(chosen, fitted, 200_000, rng)).set_index("level")
+    found = pd.DataFrame(rows.labeled_errors(chosen, fitted, 200_000, rng)).set_index("level")
     central = rows.ScoreGrid.of(fitted, rows.CENTRAL_GRID)
     levels = np.array([level for level in rows.LEVELS if 0.25 < level < 0.8])
     exact = rows.exact_calibration_error(levels, methods["uncalibrated"], central)
@@ -168,10 +168,10 @@ def test_the_true_angle_is_the_optimum_in_every_row(theorem_run):
 
 def test_summary_says_no_when_a_method_beats_the_optimum(theorem_run):
     frames, settings = theorem_run
-    assert "| yes |" in pictures.summarise_bregman(frames, settings).splitlines()[2]
+    assert "| yes |" in pictures.summarize_bregman(frames, settings).splitlines()[2]
     bregman = frames["bregman"].copy()
     bregman.loc[bregman["method"] == "Platt 100", "value"] *= 0.5
-    text = pictures.summarise_bregman({**frames, "bregman": bregman}, settings)
+    text = pictures.summarize_bregman({**frames, "bregman": bregman}, settings)
     assert "| no |" in text.splitlines()[2]
 
 
@@ -185,7 +185,7 @@ def test_words_on_other_methods_follow_half_a_bin(theorem_run):
         size = frames["size"].copy()
         chosen = ~size["method"].str.startswith("angular")
         size.loc[chosen, "mean_error"] = size.loc[chosen, "draw"].map(dict(enumerate(values)))
-        text = pictures.summarise_calibration({**frames, "size": size}, settings)
+        text = pictures.summarize_calibration({**frames, "size": size}, settings)
         verdicts = tuple(line.split("|")[-2].strip() for line in text.splitlines()[7:10])
         assert verdicts == expected[name]
         assert "half a bin (0.033)" in text
@@ -203,7 +203,7 @@ def test_sign_picture_and_summary(sign_run, tmp_path):
 
 
 def _check_result(result, frames, settings, folder):
-    table = [line for line in result.summarise(frames, settings).splitlines() if line[:1] == "|"]
+    table = [line for line in result.summarize(frames, settings).splitlines() if line[:1] == "|"]
     assert {line.count("|") for line in table[:3]} == {5}
     with matplotlib.rc_context(figures.RC):
         written = figures.save_figure(result.draw(frames, settings), folder / result.name)
@@ -218,21 +218,21 @@ def test_summand_moments_against_simulation(link):
     rng, cosine = np.random.default_rng(0), 0.4
     u, z = rng.standard_normal((2, 400_000))
     y = rng.random(u.size) < link(cosine * u + np.sqrt(1 - cosine**2) * z)
-    for kind, summand in (("paper", u * y), ("centred", u * (y - y.mean()))):
+    for kind, summand in (("paper", u * y), ("centered", u * (y - y.mean()))):
         mean, sd = sign.moments(link, cosine)[kind]
         assert summand.mean() == pytest.approx(mean, abs=4 * sd / np.sqrt(u.size))
         assert summand.std() == pytest.approx(sd, rel=0.01)
 
 
 def test_error_of_one_row_has_a_closed_form():
-    """U·y > 0 needs y = 1 and U > 0: for Φ(at) that is an orthant; the centred sum is 0."""
+    """U·y > 0 needs y = 1 and U > 0: for Φ(at) that is an orthant; the centered sum is 0."""
     cosine, scale = 0.5, 2.0
     link, repeats = Probit(scale), 40_000
     errors = sign.count_errors(link, cosine, 1, repeats, np.random.default_rng(1))
     correlation = scale * cosine / np.sqrt(1 + scale**2)
     expected = 1.0 - (0.25 + np.arcsin(correlation) / (2 * np.pi))
     assert errors["paper"] / repeats == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(repeats))
-    assert errors["centred"] == repeats
+    assert errors["centered"] == repeats
 
 
 def test_errors_follow_the_gaussian_approximation_in_large_holdouts():
@@ -279,7 +279,7 @@ def test_cells_are_below_the_proven_bound_and_not_below_a_wrong_one(sign_run):
     assert constant < sign.largest_constant(cells)
     assert not sign.above_bound(cells, 3.0 * constant).empty
     worse = frames[""].assign(errors=frames[""]["repeats"] // 2)
-    line = sign.summarise({"": worse}, settings).splitlines()[2]
+    line = sign.summarize({"": worse}, settings).splitlines()[2]
     assert line.endswith("| no |")
 
 
@@ -289,7 +289,7 @@ def test_typical_cosine_is_the_mean_of_the_papers_setting():
         assert settings.typical_cosine == pytest.approx(draws["cosine"].mean(), abs=0.002)
 
 
-def test_centring_saves_rows_and_the_printed_error_has_its_cosine(sign_run):
+def test_centering_saves_rows_and_the_printed_error_has_its_cosine(sign_run):
     frames, _ = sign_run
     assert (sign.rows_saved(sign.measured(frames[""])) > 1.5).all()
     link = PAPER_LINKS["sigmoid"]

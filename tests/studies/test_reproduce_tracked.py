@@ -54,7 +54,7 @@ def test_every_trial_of_the_full_study_is_there_once(name):
 def test_summary_and_docs_show_what_the_rows_say(name):
     result = RESULTS[name]
     settings = result.experiment.full
-    summary = result.summarise(read_tables(result.experiment, settings, FOLDER), settings)
+    summary = result.summarize(read_tables(result.experiment, settings, FOLDER), settings)
     assert summary.strip() + "\n" == (FOLDER / f"{name}.md").read_text()
     shown = [(ROOT / "docs" / page).read_text() for page in filler().PAGES]
     assert any(f"<!-- table: {name} -->\n{summary.strip()}\n<!-- end -->" in page for page in shown)
@@ -73,9 +73,9 @@ def test_both_pictures_open_and_show_something_at_the_same_size(name):
     with Image.open(FOLDER / f"{name}.png") as image:
         assert image.format == "PNG"
         image.load()
-        size, colours = image.size, image.convert("RGB").getcolors(maxcolors=2**24)
+        size, colors = image.size, image.convert("RGB").getcolors(maxcolors=2**24)
     assert size[0] >= NARROWEST
-    assert len(colours) > 20
+    assert len(colors) > 20
     points = [float(drawing.get(side).removesuffix("pt")) for side in ("width", "height")]
     assert size == pytest.approx([DOTS_PER_POINT * length for length in points], abs=1)
 

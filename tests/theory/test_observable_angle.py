@@ -146,7 +146,7 @@ def test_every_loss_with_an_intercept():
 def test_with_an_intercept(offset):
     """Offsets 0, 1 and 3 at 500 × 1000 and 500 × 250: bias within two standard errors or 0.015.
 
-    Explained: centring by the training mean costs a bias of order 1/n, seen at 0.005 to 0.01 here.
+    Explained: centering by the training mean costs a bias of order 1/n, seen at 0.005 to 0.01 here.
     RMSE at most 0.065 (method.md's trial: 0.045 to 0.06); 100 draws.
     """
     for d in (1000, 250):

@@ -47,7 +47,7 @@ def test_as_good_as_fresh_labels(n, d, draws, bar):
 
 @pytest.mark.parametrize("scale", [0.5, 10.0])
 def test_stable_where_the_scale_is_not_identified(scale):
-    """Far from the prior's centre κ = 3 the curve is still as good as fresh labels make it."""
+    """Far from the prior's center κ = 3 the curve is still as good as fresh labels make it."""
     draws = [distances(300, 300, seed, scale=scale, offset=0.0) for seed in range(60)]
     ours, platt = np.mean(draws, axis=0)
     assert ours <= 1.5 * platt

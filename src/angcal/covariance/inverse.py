@@ -177,7 +177,7 @@ def pool_covariance(pool: Any, centered: bool = True) -> tuple[Floats, Floats]:
     sparse_rows, sparse_sum = 0, np.zeros_like(mean)
     for block in pool.blocks():
         if sparse.issparse(block):
-            # Centring would fill the block in; its share is put right after the pass.
+            # Centering would fill the block in; its share is put right after the pass.
             matrix += weighted_gram(block, np.ones(block.shape[0]))
             sparse_rows += block.shape[0]
             sparse_sum += np.asarray(block.sum(axis=0)).ravel()

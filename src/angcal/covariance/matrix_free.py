@@ -134,7 +134,7 @@ class PoolInverse:
         self.probes = np.column_stack([self.probes, new])
         self._ranks = np.append(self._ranks, found.forms[:count])
         self._lengths = np.append(self._lengths, np.sum(squares, axis=0) / self._n)
-        # Error of a ratio of means, by its linearisation.
+        # Error of a ratio of means, by its linearization.
         gaps = self._ranks / self._ranks.mean() - self._lengths / self._lengths.mean()
         self.probe_error = float(np.std(gaps, ddof=1)) / np.sqrt(self.n_probes)
 

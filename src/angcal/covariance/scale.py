@@ -19,7 +19,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ScoreScale:
-    """Centre and standard deviation of the score ŵᵀx + b̂ over the population.
+    """Center and standard deviation of the score ŵᵀx + b̂ over the population.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class ScoreScale:
     source: str
     center_rows: int = 0
 
-    def standardise(self, scores: Floats) -> Floats:
+    def standardize(self, scores: Floats) -> Floats:
         """s = (u − center)/‖ŵ‖_Σ."""
         return (scores - self.center) / self.norm
 
@@ -51,7 +51,7 @@ def score_scale(
     covariance: Any = None,
     pool: Any = None,
 ) -> ScoreScale:
-    """Centre and spread of fresh scores: from Σ, else the pool, else leave-one-out scores.
+    """Center and spread of fresh scores: from Σ, else the pool, else leave-one-out scores.
 
     In-sample scores would be too spread out (they were fitted), leave-one-out scores are not.
     A pool, of any kind :func:`angcal.pools.open_pool` knows, is gone over once.

@@ -101,7 +101,7 @@ class TabulatedCurve(ABC):
         return p.reshape(u.shape)
 
     def _formula(self, u: Floats) -> Floats:
-        s = self.scale.standardise(u)
+        s = self.scale.standardize(u)
         first, *others = self.as_parts()
         p = first.weight * angular_probability(first.link, first.cosine, s)
         for part in others:

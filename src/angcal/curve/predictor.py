@@ -1,7 +1,7 @@
 r"""The angular predictor F(s) = E_Z σ(c·s + √(1−c²)·Z), its only home.
 
 s is the score in units of its own standard deviation, c the cosine of the angle between fitted and
-true weights, σ the link. F(s) is E[σ(w*ᵀx) | ŵᵀx] for Gaussian x: calibrated, and the minimiser
+true weights, σ the link. F(s) is E[σ(w*ᵀx) | ŵᵀx] for Gaussian x: calibrated, and the minimizer
 of every Bregman loss among functions of ŵᵀx.
 """
 

@@ -281,7 +281,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
     observables : {"auto", "exact", "randomised"}, default="auto"
         Leverages from matrices, or from sampled rows.
     scoring : {"log_loss", "brier_score"}, default="log_loss"
-        What C minimises.
+        What C minimizes.
     tol : float, default=1e-3
         Relative accuracy of the weights along the path.
     confidence : float, default=0.95

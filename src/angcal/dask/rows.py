@@ -189,7 +189,7 @@ class DaskRows(FarRows):
 def aligned(values: Any) -> Any:
     """Arrays at whole addresses, rows together; tuples part by part.
 
-    A block that travelled between workers arrives at an odd address, where NumPy goes round BLAS:
+    A block that traveled between workers arrives at an odd address, where NumPy goes round BLAS:
     five to twenty times slower, and with other last bits than one that did not travel.
     """
     if isinstance(values, tuple | list):

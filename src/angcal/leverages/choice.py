@@ -39,7 +39,7 @@ class HessianOrFallback:
         side = min(self._sampled.shape)
         if side > plan.LARGEST_FACTORIZED_SIDE:
             raise ValueError(
-                f"The leverages cannot be sampled: {error}; and a factorisation of side {side} "
+                f"The leverages cannot be sampled: {error}; and a factorization of side {side} "
                 f"would take {8 * side**2 / 1e9:.0f} GB. Strengthen the penalty, scale the columns "
                 "alike, or reduce X to fewer rows or columns."
             ) from error

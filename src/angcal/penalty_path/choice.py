@@ -50,7 +50,7 @@ class PenaltyPath:
     log_loss, log_loss_se : (m,) arrays
         Of the calibrated curve, and the standard error of that mean.
     sampling_error : (m,) array
-        What sampled leverages leave open of the loss that was minimised; 0 where they are exact.
+        What sampled leverages leave open of the loss that was minimized; 0 where they are exact.
     brier_score : (m,) array
     ece : (m,) array
         Expected calibration error of the calibrated curve, 15 bins.

@@ -97,7 +97,7 @@ def evidence_of(observables: list[Observables], labels: Floats, weights: Floats)
         scale = score_scale(o, np.zeros(0), 0.0, case_weights=weights)
         if not (np.isfinite(scale.norm) and scale.norm > 0):
             continue  # a score that does not vary has no angle
-        scores = scale.standardise(o.calibration_scores)
+        scores = scale.standardize(o.calibration_scores)
         lean = weights * o.residuals * o.coupling / scale.norm
         total[c] = float(o.coupling.sum())
         for target, row_weights in ((plain, weights), (leaning, lean)):
