@@ -13,9 +13,6 @@ from angcal.covariance.inverse import check_covariance, is_operator
 from angcal.observables import Observables
 from angcal.pools import Moments, open_pool
 
-ROUNDING = 1e-9
-"""A pool's scores that spread by no more of what leave-one-out scores do are the same score."""
-
 
 @dataclass(frozen=True)
 class ScoreScale:
@@ -62,7 +59,8 @@ def score_scale(
         scores, own = open_pool(pool, len(coef)).survey(coef), norm
         center, norm = _pool_moments(scores, intercept, observables.has_intercept)
         rows = scores.count
-        if norm <= ROUNDING * own:
+        # A pool's scores that spread by less are the same score but for rounding.
+        if norm <= 1e-9 * own:
             norm = 0.0  # one row again and again
     rows = rows if observables.has_intercept else 0
     source = "leave-one-out scores" if pool is None else "pool"

@@ -292,10 +292,6 @@ def _check_predictions(model: Any) -> None:
             raise ValueError("its curve_ gives probabilities that do not sum to one")
 
 
-LARGEST_TRIAL = 10**6
-"""Columns of a row that is tried out; wider models are taken as they are."""
-
-
 def _check_use(model: Any, last: Any) -> None:
     """One row through the whole model: what does not fit together fails now, not when it is used.
 
@@ -312,7 +308,7 @@ def _check_use(model: Any, last: Any) -> None:
     width = getattr(columns, "n_features_in_", getattr(last, "n_features_in_", None))
     if not isinstance(width, int | np.integer) or width < 1:
         raise ValueError(f"it is made for {width!r} columns")
-    if width > LARGEST_TRIAL:
+    if width > 10**6:  # columns; wider models are taken as they are
         return
     try:
         row = np.zeros((1, width)) if plain else _row_of_levels(columns, int(width))

@@ -39,8 +39,6 @@ MEBIBYTE = 2**20
 LARGEST_FILE = 1024 * MEBIBYTE
 LARGEST_JSON = 32 * MEBIBYTE  # as Python objects some thirty times as much
 MOST_PARTS = 20_000
-# Weights hardly shrink; a file that grows more than this when unpacked was made to fill memory.
-EXPANSION, FREE_EXPANSION = 100, 64 * MEBIBYTE
 SHORTEST_KEY = 16  # bytes
 
 
@@ -193,7 +191,8 @@ def _part(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 def check_sizes(sizes: dict[str, int], of_file: int, path: Path) -> None:
     """Refuse parts that are too many or too large."""
-    total, most = sum(sizes.values()), FREE_EXPANSION + EXPANSION * of_file
+    # Weights hardly shrink; a file that grows more than this was made to fill memory.
+    total, most = sum(sizes.values()), 64 * MEBIBYTE + 100 * of_file
     texts = [size for name, size in sizes.items() if name.endswith(".json")]
     if len(sizes) > MOST_PARTS:
         trouble = f"{len(sizes)} parts, and at most {MOST_PARTS} are allowed"

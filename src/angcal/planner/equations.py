@@ -22,9 +22,6 @@ from angcal.theory.solve import Problems, solve
 from angcal.theory.spectrum import Spectra, Spectrum
 from angcal.theory.state import spread_and_cosine
 
-SOLVED = 5e-2
-"""Largest gap of a solution that is used; other cells keep the scalar equation's cosine."""
-
 
 @dataclass(frozen=True, eq=False)
 class Learning:
@@ -61,7 +58,8 @@ def learning_of(
     solution = solve(problems, _start(problems, labels, cosine.ravel()), rounds=2, tolerance=1e-3)
     found = labels.channel(*solution.unknowns)
     q, solved = spread_and_cosine(problems, found)
-    solved = np.where(solution.residual < SOLVED, solved, cosine.ravel())
+    # Where the gap is larger, the scalar equation's cosine stays.
+    solved = np.where(solution.residual < 0.05, solved, cosine.ravel())
     b_sd = np.sqrt(found.r2 / problems.n) / found.v
     worth = calibrated(labels, solved, 0.1)
     own = plain(labels, solved, q, solution.unknowns[3], b_sd, 0.15)

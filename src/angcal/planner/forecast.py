@@ -29,11 +29,6 @@ from angcal.theory.spectrum import Spectrum
 # -- What a pilot shows of itself: leave-one-out losses of its ridge fits, calibrated -----------
 
 
-PENALTIES = 8
-SMALLEST_SHARE = 1e-6
-"""Of a label's own class: what a probability is taken to be at least."""
-
-
 @dataclass(frozen=True)
 class Observed:
     """Calibrated leave-one-out losses of ridge logistic regression, averaged over its penalties."""
@@ -51,7 +46,7 @@ def observe_pilot(X: Floats, labels: Floats) -> Observed:
     curves = _loo_curves(X, labels)
     p = curves.probabilities @ penalty_shares(curves.log_loss, n)
     own = np.where(labels == 1.0, p, 1.0 - p)
-    losses = -np.log(np.maximum(own, SMALLEST_SHARE))
+    losses = -np.log(np.maximum(own, 1e-6))
     right = float(np.sum((p > 0.5) == (labels == 1.0)))
     # As if one more had been right and one wrong: ten of ten is not certainty.
     share = (right + 1.0) / (n + 2.0)
@@ -67,7 +62,7 @@ def observe_pilot(X: Floats, labels: Floats) -> Observed:
 def _loo_curves(X: Floats, labels: Floats) -> LooCurves:
     weights = np.ones(len(labels))
     design = make_design(X, labels, weights, True)
-    strengths = 1.0 / design.grid(PENALTIES)
+    strengths = 1.0 / design.grid(8)
     solution = design.solver(strengths).solve(1e-3)
     observed = observe_path(design, strengths, solution, "auto")
     fits = [design.fit_at(solution, c, 0.0) for c in range(len(strengths))]
@@ -89,8 +84,7 @@ MULTIPLES = np.array([1.0, 2.5, 8.0, 64.0])
 KAPPAS = np.geomspace(0.5, 40.0, 5)
 """κ at which the equations are solved; splines give those in between."""
 POWERS = {0.8: 0.4, 1.6: 0.4, 3.0: 0.2}
-TYPICAL_KAPPA, KAPPA_SD = 2.0, 1.0
-"""Prior of p, and of κ, log-normal: found on half of the real sets, docs/planner.md."""
+"""Prior of p; that of κ is log-normal. Found on half of the real sets, docs/planner.md."""
 WIDENING = 1.4
 """What deviations are multiplied by, found there as well."""
 
@@ -189,7 +183,7 @@ def _some_rows(pool: Any, rng: np.random.Generator) -> Floats:
 
 def posterior(learning: Learning, observed: Observed) -> Floats:
     """Weights of every κ (rows) and p (columns): prior times the pilot's own loss."""
-    prior = -0.5 * (np.log(learning.kappa / TYPICAL_KAPPA) / KAPPA_SD) ** 2
+    prior = -0.5 * np.log(learning.kappa / 2.0) ** 2
     off = (learning.values["log_loss"][:, :, 0] - observed.log_loss) / observed.log_loss_se
     logs = prior[:, None] + np.log([*POWERS.values()]) - 0.5 * off**2
     weight = np.exp(logs - logs.max())

@@ -74,7 +74,6 @@ def criteria_of_riley(
 
 
 MEASURES = ("log_loss", "accuracy", "ece", "cosine", "C")
-FORMS = {"accuracy": ".1%", "log_loss": ".3f", "ece": ".3f", "cosine": ".2f", "C": ".2g"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,9 +203,10 @@ class Plan:
         str
             Columns for labels, accuracy, log-loss, calibration error, cosine and C.
         """
+        forms = {"accuracy": ".1%", "log_loss": ".3f", "ece": ".3f", "cosine": ".2f", "C": ".2g"}
         rows = [["labels", "accuracy", "log-loss", "plain ECE", "cosine", "best C"]]
         for k, n in enumerate(self.n):
-            rows.append([f"{n:.0f}", *(self._cell(name, form, k) for name, form in FORMS.items())])
+            rows.append([f"{n:.0f}", *(self._cell(name, form, k) for name, form in forms.items())])
         widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         lines.insert(1, "  ".join("-" * width for width in widths))

@@ -12,8 +12,6 @@ from angcal.planner import Plan, plan_from_pilot
 from angcal.report.figures import LeaveOneOut
 
 MORE = 100
-# Each class of three and more takes a plan of its own, about half a second each.
-MOST_PLANS = 3
 # A plan takes the rows as one dense array.
 MOST_CELLS = 50_000_000
 
@@ -50,7 +48,8 @@ def learning_curves(
         return Learning({}, "The table is too large for it; angcal plan takes a part of the rows.")
     n, counts = len(figures.codes), np.bincount(figures.codes, minlength=len(names))
     wanted = [n, n + MORE, 2 * n, 4 * n]
-    often = [positive] if figures.two else np.argsort(-counts, kind="stable")[:MOST_PLANS].tolist()
+    # Each class of three and more takes a plan of its own, about half a second each.
+    often = [positive] if figures.two else np.argsort(-counts, kind="stable")[:3].tolist()
     plans, reason = {}, ""
     for k in often:
         labels = (figures.codes == k).astype(np.float64)

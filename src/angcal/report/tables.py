@@ -20,8 +20,6 @@ from angcal.tables.columns import plan_columns
 #
 # All figures are leave-one-out. Of many classes the worst come first and the rest is counted.
 
-# Few bins: a class of many has few rows. One row is no evidence, so each bin has some.
-BINS, ROWS_IN_BIN = 5, 20
 MOST_CLASSES, MOST_PICTURES = 20, 6
 
 
@@ -76,7 +74,7 @@ class ClassTable:
 
 def bins_for(n_rows: int, most: int) -> int:
     """Bins with twenty rows or more each, if there are so many rows."""
-    return int(np.clip(n_rows // ROWS_IN_BIN, 2, most))
+    return int(np.clip(n_rows // 20, 2, most))
 
 
 def _span(counts: list[int]) -> str:
@@ -96,7 +94,7 @@ def class_table(figures: LeaveOneOut, names: Sequence[str]) -> ClassTable:
     errors: dict[str, Any] = {
         kind: classwise_ece(codes, p, per_class=True) for kind, p in kinds.items()
     }
-    bins = bins_for(len(codes), BINS)
+    bins = bins_for(len(codes), 5)  # a class of many has few rows
     curves = classwise_reliability(codes, figures.calibrated, n_bins=bins, strategy="quantile")
     classes = tuple(
         ClassFigures(

@@ -31,9 +31,6 @@ from angcal.theory.spectrum import Spectra, Spectrum
 from angcal.theory.state import LARGEST_GAP, solve_hard, spread_and_cosine
 
 MOST_CLASSES = 50
-POINTS = 2**14
-"""Points times classes: K = 2 then agrees with one-dimensional sums to 1e-4."""
-INNER = 2**8
 
 
 @dataclass(frozen=True)
@@ -216,7 +213,8 @@ class ClassLabels:
 
 def _count(n_classes: int) -> int:
     """Sobol points for K classes, a power of two."""
-    return int(2 ** np.floor(np.log2(max(POINTS / n_classes, 256))))
+    # With so many points K = 2 agrees with one-dimensional sums to 1e-4.
+    return int(2 ** np.floor(np.log2(max(2**14 / n_classes, 256))))
 
 
 def moved_classes(scores: Floats, label: int, gamma: float) -> Floats:
@@ -261,7 +259,7 @@ def _on_new_rows(labels: ClassLabels, cosine: float, q: float, b_sd: float) -> d
     places = np.arange(len(g))
     # F(s) = E softmax(κ(c·s + √(1−c²)ζ)) by points of its own, on the first few scores.
     few = direction[: min(len(g), 1024)]
-    (inner,) = _points(K, INNER, 1)
+    (inner,) = _points(K, 256, 1)
     shifted = scale * (cosine * few[:, None, :] + np.sqrt(max(1.0 - cosine**2, 0.0)) * inner)
     F = softmax(shifted, axis=2).mean(axis=1)
     return {
