@@ -38,7 +38,7 @@ from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.simulation import simulate, simulate_labels
 from studies import RESULTS
-from studies.datasets.reading import read
+from studies.datasets.preparing import read
 from studies.engine.store import as_csv
 from studies.engine.tables import markdown
 from studies.paper.setting import paper_inner_product, ridge_fit

@@ -8,7 +8,6 @@ of it. No code knows a dataset by name.
 
 from studies.datasets.catalogue import CATALOGUE
 from studies.datasets.downloading import cache_folder
-from studies.datasets.labels import Groups, Threshold
 from studies.datasets.loading import (
     DatasetUnavailableError,
     LoadedDataset,
@@ -16,8 +15,8 @@ from studies.datasets.loading import (
     load,
     obtainable,
 )
-from studies.datasets.reading import DatasetFileError
-from studies.datasets.spec import HOLDOUT, PRINTED, Dataset, Preparation, Sizes
+from studies.datasets.preparing import DatasetFileError
+from studies.datasets.spec import HOLDOUT, PRINTED, Dataset, Groups, Preparation, Sizes, Threshold
 
 __all__ = [
     "CATALOGUE",

@@ -8,9 +8,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from studies.datasets.homes import ByHand, Home, OpenML, Packaged, WebFile
-from studies.datasets.labels import Groups, LabelRule, Threshold
-from studies.datasets.spec import PRINTED, Dataset, Dates, Preparation
+from studies.datasets.spec import (
+    PRINTED,
+    ByHand,
+    Dataset,
+    Dates,
+    Groups,
+    Home,
+    LabelRule,
+    OpenML,
+    Packaged,
+    Preparation,
+    Threshold,
+    WebFile,
+)
 
 FILE = Path(__file__).with_name("catalogue.toml")
 HOMES: Mapping[str, Any] = {

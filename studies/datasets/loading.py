@@ -15,11 +15,19 @@ from sklearn import datasets as packaged
 from angcal._typing import Matrix
 from studies.datasets.catalogue import CATALOGUE
 from studies.datasets.downloading import cache_folder, obtain, verify
-from studies.datasets.homes import ByHand, OpenML, Packaged, WebFile
-from studies.datasets.labels import MISSING, Ints, recoded
-from studies.datasets.preparing import prepare
-from studies.datasets.reading import DatasetFileError, Raw, read
-from studies.datasets.spec import Dataset, Sizes, Standing
+from studies.datasets.preparing import DatasetFileError, Raw, prepare, read
+from studies.datasets.spec import (
+    MISSING,
+    ByHand,
+    Dataset,
+    Ints,
+    OpenML,
+    Packaged,
+    Sizes,
+    Standing,
+    WebFile,
+    recoded,
+)
 
 UNPINNED = "ANGCAL_UNPINNED"
 """Variable of the environment that lets files of a data folder be others than the catalogue's."""

@@ -26,10 +26,175 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from studies.datasets.homes import Home
-from studies.datasets.labels import LabelRule
+import numpy as np
+from numpy.typing import NDArray
+
+# -- Where a dataset lives in public, and the name under which its download is cached -----------
+#
+# A download and the file of a data folder may differ: the folder may hold a stand-in or some of the
+# rows. So a download is cached under a name of its own, and what was loaded always knows which of
+# the two it came from.
+
+
+Recode = tuple[tuple[str, int], ...]
+"""(label at home, label in the catalogue); used only where it covers every label of a file."""
+
+
+@dataclass(frozen=True)
+class OpenML:
+    """A dataset of OpenML, by its number."""
+
+    number: int
+    # Whether its columns have names and categories worth keeping; otherwise it is a matrix
+    table: bool = False
+    recode: Recode = ()  # Labels that OpenML writes in another way than the catalogue
+
+    @property
+    def page(self) -> str:
+        """The page to read about the dataset."""
+        return f"https://www.openml.org/d/{self.number}"
+
+    def cached_as(self, name: str) -> str:
+        """File name of the download in the cache."""
+        return f"{name}-openml-{self.number}" + (".csv.gz" if self.table else ".npz")
+
+
+@dataclass(frozen=True)
+class WebFile:
+    """A file behind an address: a zip archive with a CSV file, or a MATLAB file with X and Y."""
+
+    page: str  # The page to read about the dataset
+    url: str  # The file itself
+    form: Literal["zip", "mat"]
+    member: str = ""  # Name of the CSV file in the archive, in whatever folder
+    # File of the archive that names the columns in lines ``@attribute <name> ...``, where the CSV
+    # file has no header
+    names_member: str = ""
+    # Checksum of the file behind ``url`` where it is known. Otherwise the checksum of the first
+    # complete download is recorded, and later loads are checked against that.
+    sha256: str = ""
+    recode: ClassVar[Recode] = ()
+    """Labels are as in the catalogue."""
+
+    def cached_as(self, name: str) -> str:
+        """File name of the download in the cache."""
+        return f"{name}-web" + (".csv.gz" if self.form == "zip" else ".npz")
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A dataset that no program can simply download."""
+
+    page: str  # Where the raw data are
+    reason: str  # A sentence: why the matrix cannot be downloaded, and how one would make it
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """A dataset that scikit-learn carries, by the name of its loader."""
+
+    loader: Literal["load_digits", "load_breast_cancer"]
+    page: ClassVar[str] = "https://scikit-learn.org/stable/datasets/toy_dataset.html"
+    """The page to read about the dataset."""
+
+
+Home = OpenML | WebFile | ByHand | Packaged
+
+
+# -----------------------------------------------------------------------------------------------
+# How the labels of a dataset become a task with two classes: 1, 0, and −1 where there is none.
+
+
+Ints = NDArray[np.int64]
+MISSING = -1
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Class 1 where a number is above the median of those that are present.
+
+    Parameters
+    ----------
+    name : str
+        The task in words.
+    """
+
+    name: str
+
+    def task(self, labels: NDArray[Any]) -> Ints:
+        """0, 1 or −1 for every row."""
+        values = np.asarray(labels, dtype=np.float64)
+        known = np.isfinite(values)
+        above = (values > np.median(values[known])).astype(np.int64)
+        return np.where(known, above, MISSING)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Class 1 for some labels, class 0 for others, by their text.
+
+    Parameters
+    ----------
+    positive : tuple of str
+    name : str
+        The task in words.
+    negative : tuple of str, optional
+        All other labels if None. Labels in neither group count as missing.
+    """
+
+    positive: tuple[str, ...]
+    name: str
+    negative: tuple[str, ...] | None = None
+
+    def task(self, labels: NDArray[Any]) -> Ints:
+        """0, 1 or −1 for every row."""
+        values, where = np.unique(spelled(labels), return_inverse=True)
+        unknown = [value for value in self.positive if value not in values]
+        if len(unknown) == len(self.positive):
+            raise ValueError(
+                f"none of the labels {', '.join(self.positive)} of the task '{self.name}' occurs; "
+                f"the file has {', '.join(values[:20])}. Is it the file of another dataset?"
+            )
+        return np.array([self._class(value) for value in values], dtype=np.int64)[where]
+
+    def _class(self, value: str) -> int:
+        if value in self.positive:
+            return 1
+        if value == "" or (self.negative is not None and value not in self.negative):
+            return MISSING
+        return 0
+
+
+LabelRule = Threshold | Groups
+
+
+def spelled(labels: NDArray[Any]) -> NDArray[np.str_]:
+    """Labels as text, so that 1, 1.0, '1' and b'1' are one label; missing ones as ''."""
+    labels = np.asarray(labels)
+    values, where = np.unique(labels.astype(str), return_inverse=True)
+    return np.array([_spell(value) for value in values], dtype=np.str_)[where]
+
+
+def _spell(value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        return "" if value in ("None", "<NA>") else value
+    if np.isnan(number):
+        return ""
+    return str(int(number)) if number.is_integer() else value
+
+
+def recoded(labels: NDArray[Any], pairs: tuple[tuple[str, int], ...]) -> NDArray[Any]:
+    """Labels in the catalogue's numbering, where every label is one of the pairs' first."""
+    mapping = dict(pairs)
+    text = spelled(labels)
+    if not pairs or not set(text) <= set(mapping):
+        return labels
+    return np.array([mapping[value] for value in text], dtype=np.int64)
+
 
 Table = Literal["dl", "uci", "uci-extended", "extra", "packaged"]
 Standing = Literal["as published", "stand-in", "rebuilt", "subset", "loader only"]

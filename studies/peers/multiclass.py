@@ -39,7 +39,7 @@ from angcal.metrics import (
 from angcal.multiclass import read_class_scores
 from angcal.simulation import simulate_several
 from studies.datasets import load
-from studies.datasets.labels import spelled
+from studies.datasets.spec import spelled
 from studies.engine.experiment import Cell, Trial, significant
 from studies.peers.benchmark import CLIP, N_BINS, Benchmark, Outcome, Settings
 from studies.peers.methods import (

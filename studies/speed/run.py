@@ -14,13 +14,17 @@ from studies.speed.accuracy import judge, measure_draw
 from studies.speed.cases import Case, Selection, make
 from studies.speed.command import PARTS
 from studies.speed.contenders import suited
-from studies.speed.floor import measure_floors
-from studies.speed.growth import growth_name, measure_growth
 from studies.speed.measure import Row, measure
 from studies.speed.memory import PARTS as MEMORY_PARTS
 from studies.speed.memory import measure_apart
-from studies.speed.predict import measure_predictions, predict_name
-from studies.speed.stages import survey
+from studies.speed.parts import (
+    growth_name,
+    measure_floors,
+    measure_growth,
+    measure_predictions,
+    predict_name,
+    survey,
+)
 from studies.speed.store import MACHINE, Store, describe_machine
 
 # Files that a part leaves besides its own.

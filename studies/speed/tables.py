@@ -15,8 +15,7 @@ from studies.engine.tables import Columns, table_of
 from studies.speed import contenders
 from studies.speed.cases import CATEGORIES
 from studies.speed.contenders import BASE, CROSS_FITTED, CROSS_FITTED_ONE, OURS, OURS_EXACT
-from studies.speed.floor import base_passes, exact_operations
-from studies.speed.stages import STAGES
+from studies.speed.parts import STAGES, base_passes, exact_operations
 from studies.speed.store import MACHINE
 
 # What the page holds each figure against.

@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from studies.engine.tables import BLOCK, markdown
-from studies.speed import cases, floor, memory, run, tables
+from studies.speed import cases, memory, parts, run, tables
 from studies.speed.accuracy import curve_standard_error, expected_log_loss
 from studies.speed.cases import FULL, QUICK, Case, make
 from studies.speed.contenders import (
@@ -326,11 +326,11 @@ def test_slope_of_a_power_law():
 
 
 def test_operations_and_passes_by_hand():
-    assert floor.base_passes(10) == 22
+    assert parts.base_passes(10) == 22
     # 3×2: Gram 3·2·2, Cholesky 8/3, solves 3·4. 2×3: Gram 2·3·2, Cholesky and inverse 8/3 each.
-    assert floor.exact_operations(3, 2) == pytest.approx(12 + 8 / 3 + 12)
-    assert floor.exact_operations(2, 3) == pytest.approx(12 + 16 / 3)
-    assert floor.exact_operations(2, 3, sparse=True) == pytest.approx(16 / 3)
+    assert parts.exact_operations(3, 2) == pytest.approx(12 + 8 / 3 + 12)
+    assert parts.exact_operations(2, 3) == pytest.approx(12 + 16 / 3)
+    assert parts.exact_operations(2, 3, sparse=True) == pytest.approx(16 / 3)
 
 
 def test_floors_by_hand():
@@ -344,7 +344,7 @@ def test_floors_by_hand():
     assert both(stage, None) == pytest.approx((0.02, 0.005))
     # Sparse entries carry a column number of 4 bytes: 12 and 8 bytes each.
     assert both(stage, 1000) == pytest.approx((20 * 12e3 / 8e9, 5 * 8e3 / 4e9))
-    dual = floor.exact_operations(1000, 1000) / 10e9
+    dual = parts.exact_operations(1000, 1000) / 10e9
     assert both(stage.replace("randomised", "dual"), None)[1] == pytest.approx(dual)
 
 

@@ -6,9 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from studies.datasets import CATALOGUE, Groups, Threshold
-from studies.datasets.homes import ByHand, OpenML, Packaged, WebFile
-from studies.datasets.labels import recoded, spelled
-from studies.datasets.spec import PRINTED
+from studies.datasets.spec import PRINTED, ByHand, OpenML, Packaged, WebFile, recoded, spelled
 
 PAPER = [d for d in CATALOGUE.values() if d.table in ("dl", "uci", "uci-extended")]
 # Rows of the published sets, for the rows of the appendix whose parts use all of them.

@@ -14,11 +14,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.io import savemat
 
-from studies.datasets import CATALOGUE, DatasetFileError, DatasetUnavailableError, available, load
+from studies.datasets import (
+    CATALOGUE,
+    DatasetFileError,
+    DatasetUnavailableError,
+    available,
+    downloading,
+    load,
+)
 from studies.datasets.downloading import obtain
-from studies.datasets.homes import OpenML, WebFile
-from studies.datasets.labels import Threshold
-from studies.datasets.spec import Preparation
+from studies.datasets.spec import OpenML, Preparation, Threshold, WebFile
 
 sys.path.insert(0, str(Path(__file__).parent))
 import test_datasets_fetching
@@ -93,7 +98,14 @@ def test_a_cached_file_without_a_recorded_checksum_is_refused(zipped, cache):
 
 
 def test_a_table_that_unpacks_to_too_much(zipped, monkeypatch):
-    monkeypatch.setattr("studies.datasets.downloading.LARGEST", 10)
+    fetch = downloading.fetch
+
+    def then_less(*arguments, **options):
+        found = fetch(*arguments, **options)
+        monkeypatch.setattr(downloading, "LARGEST", 10)
+        return found
+
+    monkeypatch.setattr(downloading, "fetch", then_less)
     with pytest.raises(DatasetUnavailableError, match="at most 10 are taken"):
         load("toy")
 
@@ -175,7 +187,7 @@ def openml(monkeypatch):
 
     fake.asked = asked
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fake)
-    monkeypatch.setattr("studies.datasets.openml.fetch_ahead", lambda number, folder: None)
+    monkeypatch.setattr("studies.datasets.downloading.fetch_ahead", lambda number, folder: None)
     return fake
 
 
@@ -215,7 +227,7 @@ def test_a_table_of_openml(openml):
 
 
 def test_openml_out_of_reach(web, monkeypatch):
-    monkeypatch.setattr("studies.datasets.openml.DESCRIPTION", "http://127.0.0.1:9/{}")
+    monkeypatch.setattr("studies.datasets.downloading.DESCRIPTION", "http://127.0.0.1:9/{}")
     with pytest.raises(DatasetUnavailableError, match=r"refused.*openml\.org/d/41142"):
         load("christine")
 
@@ -231,7 +243,7 @@ def server(web, monkeypatch):
     for name in ("INFO", "FEATURES", "QUALITIES"):
         part = "" if name == "INFO" else f"{name.lower()}/"
         monkeypatch.setattr(f"sklearn.datasets._openml._DATA_{name}", f"{web.url}/json/{part}{{}}")
-    monkeypatch.setattr("studies.datasets.openml.DESCRIPTION", f"{web.url}/json/{{}}")
+    monkeypatch.setattr("studies.datasets.downloading.DESCRIPTION", f"{web.url}/json/{{}}")
     kinds = {"a": "numeric", "b": "numeric", "Class": "nominal"}
     answers = {
         "": {"data_set_description": description(web)},

@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from studies.datasets import fetching
-from studies.datasets.fetching import DownloadError, fetch
+from studies.datasets import downloading
+from studies.datasets.downloading import DownloadError, fetch
 
 BODY = np.random.default_rng(0).bytes(300_000)
 
@@ -51,8 +51,8 @@ class Web:
 def web(monkeypatch):
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(fetching, "PAUSE_S", 0.0)
-    monkeypatch.setattr(fetching, "ALLOWED", ("http://127.0.0.1:",))  # no certificate for a test
+    monkeypatch.setattr(downloading, "PAUSE_S", 0.0)
+    monkeypatch.setattr(downloading, "ALLOWED", ("http://127.0.0.1:",))  # no certificate for a test
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.web = Web(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -88,7 +88,7 @@ def test_a_broken_connection_is_asked_again_and_leaves_nothing_half(web, tmp_pat
 
 def test_a_connection_that_always_breaks_leaves_nothing(web, tmp_path):
     web.files["/file"] = BODY
-    web.cuts = [70_000] * fetching.ATTEMPTS
+    web.cuts = [70_000] * downloading.ATTEMPTS
     with pytest.raises(DownloadError, match="out of reach"):
         fetch(f"{web.url}/file", tmp_path / "file")
     assert names(tmp_path) == []
@@ -111,13 +111,13 @@ def test_a_busy_server_is_asked_again(web, tmp_path):
     web.files["/file"] = BODY
     web.codes = [503, 500]
     assert fetch(f"{web.url}/file", tmp_path / "file").read_bytes() == BODY
-    web.codes = [503] * fetching.ATTEMPTS
+    web.codes = [503] * downloading.ATTEMPTS
     with pytest.raises(DownloadError, match="503"):
         fetch(f"{web.url}/file", tmp_path / "other")
 
 
 def test_no_connection_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching.time, "sleep", lambda seconds: waits.append(seconds))
+    monkeypatch.setattr(downloading.time, "sleep", lambda seconds: waits.append(seconds))
     waits = []
     with pytest.raises(DownloadError, match="out of reach"):
         fetch("https://127.0.0.1:9/file", tmp_path / "file")
@@ -141,7 +141,7 @@ def test_progress_on_a_terminal(web, tmp_path, monkeypatch):
 )
 def test_only_addresses_that_are_allowed_are_asked(web, tmp_path, address):
     """By default https alone; also where a server sends us on."""
-    assert fetching.ALLOWED == ("http://127.0.0.1:",)
+    assert downloading.ALLOWED == ("http://127.0.0.1:",)
     web.files["/moved"] = address if "://" in address else "//127.0.0.2/file"
     for url in (address, f"{web.url}/moved"):
         with pytest.raises(DownloadError, match="is not asked"):
@@ -150,7 +150,7 @@ def test_only_addresses_that_are_allowed_are_asked(web, tmp_path, address):
 
 
 def test_https_is_all_that_is_allowed():
-    assert fetching.ALLOWED == ("https://",)
+    assert downloading.ALLOWED == ("https://",)
 
 
 def test_redirections_are_followed_but_not_for_ever(web, tmp_path):
@@ -162,7 +162,7 @@ def test_redirections_are_followed_but_not_for_ever(web, tmp_path):
 
 @pytest.mark.parametrize("told", [True, False])
 def test_downloads_have_a_largest_size(web, tmp_path, monkeypatch, told):
-    monkeypatch.setattr(fetching, "LARGEST", 1000)
+    monkeypatch.setattr(downloading, "LARGEST", 1000)
     web.files["/file"] = BODY
     web.silent = not told
     with pytest.raises(DownloadError, match="too much"):
