@@ -49,7 +49,7 @@ def write_overall(folder: Path) -> None:
     """The claims over all three real-data tables, from their rows, where all of them are there."""
     from studies.engine.runner import read_tables
     from studies.paper.semireal import TABLES
-    from studies.paper.semireal_claims import overall
+    from studies.paper.semireal_tables import overall
 
     frames = [read_tables(table, table.full, folder) for table in TABLES.values()]
     write_text(folder / OVERALL, overall(frames) + "\n")

@@ -19,8 +19,7 @@ from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV
 from angcal.cli import main
 from angcal.links import Logit
 from angcal.planner import criteria_of_riley, plan_from_assumptions, plan_from_pilot
-from angcal.planner.equations import learning_of
-from angcal.planner.forecast import MULTIPLES, Observed, posterior
+from angcal.planner.forecast import MULTIPLES, Observed, learning_of, posterior
 from angcal.theory import Spectrum, best_state, labels_needed, link_for
 
 

@@ -131,7 +131,7 @@ class BlockLoss(Loss):
     """A loss that is minimized for many problems at once, on any device.
 
     Scores U have the shape (n, q·m), column k·m + c being score k of problem c; labels are (n, 1).
-    Curvatures D belong to whoever asked for them: they come back to ``weigh`` and the others.
+    The caller keeps the curvatures D and passes them to ``weigh`` and the others.
     """
 
     @abstractmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -20,7 +21,7 @@ from angcal.multiclass import read_class_scores
 from angcal.multiclass.known import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
-from studies.engine.store import as_csv, read_csv
+from studies.engine.resumed import resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "angles"
@@ -40,10 +41,11 @@ DESIGNS = [
 COLUMNS = ("n", "d", "K", "signal", "C", "draw", "stein", "likelihood", "z", "side", "seconds")
 
 
-def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str, object]:
+def draw(n: int, d: int, K: int, signal: float, C: float, number: int) -> list[list[object]]:
     """Relative errors of C by both routes, root mean square z-score, seconds of this process."""
     covariance = AutoregressiveCovariance(d, 0.5, variance=1.0)
-    data = simulate_several(n, n_indices=K, signal=signal, covariance=covariance, random_state=seed)
+    drawn: dict[str, Any] = {"n_indices": K, "signal": signal, "covariance": covariance}
+    data = simulate_several(n, **drawn, random_state=1000 + number)
     weights = np.ones(n)
     start = time.process_time()
     model = LogisticRegression(C=C, tol=1e-5, max_iter=3000).fit(data.X, data.y)
@@ -63,13 +65,11 @@ def draw(n: int, d: int, K: int, signal: float, C: float, seed: int) -> dict[str
     gap = found.covariance - in_scores @ whitened.inverse.T
     z = gap.ravel() / np.sqrt(np.diag(found.variance))
     side = "randomised" if plan.samples(n, d) else "exact"
-    return {
-        "stein": np.linalg.norm(A @ stein @ units.T - true) / size,
-        "likelihood": np.linalg.norm(A @ found.covariance @ units.T - true) / size,
-        "z": np.sqrt(np.mean(z**2)),
-        "side": side,
-        "seconds": seconds,
-    }
+    errors = [
+        float(np.linalg.norm(A @ estimate @ units.T - true) / size)
+        for estimate in (stein, found.covariance)
+    ]
+    return [[*errors, float(np.sqrt(np.mean(z**2))), side, seconds]]
 
 
 def summary(rows: list[dict[str, str]]) -> str:
@@ -120,22 +120,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
     options = parser.parse_args()
-    path = FOLDER / "several_angles.csv"
-    rows = [] if options.fresh else read_csv(path)
-    done = {tuple(row[name] for name in COLUMNS[:6]) for row in rows}
-    for n, d, K, signal, C, draws, _ in DESIGNS:
-        for number in range(draws):
-            key = tuple(map(str, (n, d, K, signal, C, number)))
-            if key in done:
-                continue
-            found = draw(n, d, K, signal, C, seed=1000 + number)
-            rounded = {
-                name: value if isinstance(value, str) else f"{value:.5g}"
-                for name, value in found.items()
-            }
-            rows.append({**dict(zip(COLUMNS[:6], key, strict=True)), **rounded})
-            write_text(path, as_csv(rows))
-        print(f"{n}×{d}, K={K}, signal {signal:g}, C={C:g}: done", flush=True)
+    designs = [(*design[:5], number) for design in DESIGNS for number in range(design[5])]
+    rows = resumed(FOLDER / "several_angles.csv", COLUMNS, designs, draw, options.fresh)
     write_text(FOLDER / "several_angles.md", summary(rows))
     print(summary(rows))
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,31 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from studies.engine.experiment import Experiment, Frames, Tables, Trial
-from studies.engine.orphans import end_with
 from studies.engine.store import Store
 from studies.progress import Bar
+
+# -- Worker processes that end with the process that started them, however that one ends --------
+
+
+EVERY = 0.5
+"""Seconds between two looks."""
+
+
+@lru_cache(maxsize=1)
+def end_with(parent: int) -> None:
+    """End this process once the one with the number ``parent`` is no longer the one above it.
+
+    A parent that was killed tells its workers nothing: they would wait for work, with their memory
+    and the caller's output. In the parent itself nothing happens.
+    """
+    if os.getpid() != parent:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(EVERY)
+    os._exit(1)
 
 
 def trial_generator(seed: int, *labels: Any) -> np.random.Generator:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from studies.__main__ import main
-from studies.paper.catalogue import RESULTS
+from studies.paper.command import RESULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 

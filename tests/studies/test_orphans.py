@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The worker tells its number, then would sleep for an hour.
 WORKER = """
 import os, time
-from studies.engine.orphans import end_with
+from studies.engine.runner import end_with
 end_with({parent})
 print(os.getpid(), flush=True)
 time.sleep(3600)

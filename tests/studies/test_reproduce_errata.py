@@ -15,7 +15,7 @@ from angcal.simulation import simulate
 from studies.engine import figures
 from studies.engine.runner import read_tables, run_experiment, trial_generator
 from studies.paper import errata
-from studies.paper.catalogue import RESULTS as EVERY
+from studies.paper.command import RESULTS as EVERY
 from studies.paper.errata import (
     INTERCEPT,
     POOLS,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies.paper.catalogue import RESULTS
+from studies.paper.command import RESULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 # Many trials, each long enough for a kill to fall in the middle of the run.

@@ -28,7 +28,7 @@ from studies.engine.tables import (
 )
 from studies.paper import panel_figures as figures
 from studies.paper import panels
-from studies.paper.catalogue import RESULTS as EVERY
+from studies.paper.command import RESULTS as EVERY
 from studies.paper.setting import PAPER_LINKS, FittedDraw, population_platt
 
 EXPERIMENTS = (panels.GAUSSIAN, panels.RADEMACHER, panels.UNIFORM)

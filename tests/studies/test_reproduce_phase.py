@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angcal.simulation import simulate
 from studies.engine import figures
 from studies.engine.runner import read_tables, run_experiment, trial_generator
-from studies.paper.catalogue import RESULTS
+from studies.paper.command import RESULTS
 from studies.paper.phase import (
     CV,
     CV_SINGLE,

@@ -16,7 +16,7 @@ from studies.engine.command import run_and_present
 from studies.engine.runner import read_tables, trial_generator
 from studies.engine.tables import mean_and_error, with_error
 from studies.paper import semireal
-from studies.paper.catalogue import RESULTS as EVERY
+from studies.paper.command import RESULTS as EVERY
 from studies.paper.command import present_or_downloadable
 from studies.paper.semireal import (
     AUTO,
@@ -36,13 +36,14 @@ from studies.paper.semireal import (
     run_split,
     runnable,
 )
-from studies.paper.semireal_claims import against_paper, overall
 from studies.paper.semireal_tables import (
     PLATT_MANY,
+    against_paper,
     cosine_errors,
     label,
     means,
     noise_floors,
+    overall,
     paper_table,
 )
 from studies.paper.setting import ridge_fit

@@ -22,7 +22,7 @@ from studies.engine.runner import read_tables, run_experiment
 from studies.paper import sign_bound as sign
 from studies.paper import theorem_figures as pictures
 from studies.paper import theorems as rows
-from studies.paper.catalogue import RESULTS
+from studies.paper.command import RESULTS
 from studies.paper.setting import PAPER_LINKS, FittedDraw
 
 

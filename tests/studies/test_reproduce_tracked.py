@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from studies.engine.command import present
 from studies.engine.runner import read_tables, trial_generator
 from studies.engine.store import Store, formatted
-from studies.paper.catalogue import RESULTS
+from studies.paper.command import RESULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "studies" / "results" / "paper"

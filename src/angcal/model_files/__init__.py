@@ -1,4 +1,4 @@
-"""What lies below :mod:`angcal.persistence`: how a model file is built, and what it may hold.
+"""Internals of :mod:`angcal.persistence`: how a model file is built, and what it may hold.
 
 ``container`` is the outside, the same for every model file: a zip archive of parts with limits, a
 checksum and perhaps a signature. ``plain`` writes a model as one JSON tree and NumPy arrays, which

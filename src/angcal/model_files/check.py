@@ -230,7 +230,7 @@ def _check_classifier(model: Any) -> None:
 
 
 def _check_encoder(encoder: OneHotEncoder) -> None:
-    """Columns that it gives are as many as it says: it makes a sparse matrix by their numbers."""
+    """Refuse an encoder that gives other numbers of columns than it says."""
     state = vars(encoder)
     if "categories_" not in state:
         return

@@ -1,4 +1,4 @@
-"""What more labels would buy: the learning curve of two classes, or of each class of more."""
+"""What more labels would gain: the learning curve of two classes, or of each class of more."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def class_table(figures: LeaveOneOut, names: Sequence[str]) -> ClassTable:
 
 
 CONFIDENCE = 0.9
-# Both ends of a longer table, which nobody reads whole.
+# Of a longer table only both ends are printed.
 MOST_ROWS = 100
 
 

@@ -22,7 +22,7 @@ from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
 from angcal.tables import FittedTable
 from angcal.tables.errors import first_few
 
-# A smaller difference of log-losses matters to nobody, however certain it is.
+# Smaller differences of log-losses do not matter in practice, however certain they are.
 SMALL_GAIN = 0.01
 MOST_CLASSES_NAMED = 6
 

@@ -33,7 +33,7 @@ def stream(random_state: Seed, purpose: int) -> np.random.Generator:
 
 
 def positive_integer(name: str, value: object) -> int:
-    """Return `value` as an int of at least 1, or say what it is instead."""
+    """Return `value` as an int of at least 1, or raise with the value."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:  # type: ignore[redundant-expr]
         raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
     return int(value)

@@ -376,7 +376,7 @@ class NumberColumns(_Columns):
 
 
 class SparseColumns(_Columns):
-    """x_ij as a sparse float64 matrix; dense columns are welcome too.
+    """x_ij as a sparse float64 matrix; dense columns are taken as well.
 
     ``low_`` and ``high_`` are the least and the greatest number of each column in `fit`.
     """

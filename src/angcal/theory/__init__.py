@@ -1,4 +1,4 @@
-"""What n labels will buy: the expected state of a ridge fit, its best penalty, labels needed."""
+"""What n labels give: the expected state of a ridge fit, its best penalty, labels needed."""
 
 from angcal.theory.classes import ClassState, state_of_classes
 from angcal.theory.labels import best_state, labels_needed, link_for

@@ -30,8 +30,6 @@ from angcal.theory.solve import Problems
 from angcal.theory.spectrum import Spectra, Spectrum
 from angcal.theory.state import LARGEST_GAP, solve_hard, spread_and_cosine
 
-MOST_CLASSES = 50
-
 
 @dataclass(frozen=True)
 class ClassState:
@@ -154,8 +152,8 @@ def state_of_classes(
 def _check(n: float, n_classes: int, scale: float, C: float) -> None:
     if not (np.isfinite(n) and n >= n_classes):
         raise ValueError(f"n={n!r} must be a number of labels, one for each class at least.")
-    if not 2 <= n_classes <= MOST_CLASSES:
-        raise ValueError(f"n_classes={n_classes!r} must lie between 2 and {MOST_CLASSES}.")
+    if not 2 <= n_classes <= 50:
+        raise ValueError(f"n_classes={n_classes!r} must lie between 2 and 50.")
     if not (np.isfinite(scale) and scale > 0):
         raise ValueError(f"scale={scale!r} must be positive.")
     if not (np.isfinite(C) and C > 0):
