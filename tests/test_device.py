@@ -18,6 +18,10 @@ from angcal import (
     Logit,
     ScoreCalibratedClassifier,
 )
+from angcal.covariance import ScoreScale
+from angcal.curve import CalibratedCurve, ConstantCurve
+from angcal.links.multiclass import OneVsRest, Softmax
+from angcal.multiclass import ClassMap
 from angcal.notices import RepeatedRowsWarning
 from angcal.rows import as_rows
 from angcal.simulation import IdentityCovariance, simulate
@@ -98,6 +102,25 @@ def test_predictions_are_those_of_the_curve(data, dispatch):
     assert_allclose(
         found.predict_proba(rows)[:, 1].numpy(), found.curve_.predict(scores), atol=2e-9
     )
+
+
+@pytest.mark.parametrize("link", [Softmax(3), OneVsRest(3)])
+def test_maps_of_classes_take_tensors_of_every_link(dispatch, link):
+    rng = np.random.default_rng(0)
+    scores, slopes, offsets = (rng.normal(size=(n, 3)) for n in (50, 2, 2))
+    found = ClassMap(link, np.array([0.3, 0.7]), slopes, offsets, floor=1e-3)
+    p = found.predict(torch.asarray(scores))
+    assert isinstance(p, torch.Tensor)
+    assert_allclose(p.numpy(), found.predict(scores), rtol=1e-12)
+
+
+def test_curves_take_tensors_within_the_table_and_beyond(dispatch):
+    scale = ScoreScale(center=0.5, norm=2.0, source="covariance")
+    scores = np.array([-60.0, -3.0, 0.5, 4.0, 70.0])
+    for curve in (CalibratedCurve(Logit(3.0), 0.6, scale), ConstantCurve(0.3)):
+        p = curve.predict(torch.asarray(scores))
+        assert isinstance(p, torch.Tensor)
+        assert_allclose(p.numpy(), curve.predict(scores), rtol=0, atol=1e-12)
 
 
 def test_without_dispatch_a_cpu_tensor_is_an_array(data):
