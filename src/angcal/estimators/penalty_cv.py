@@ -40,6 +40,7 @@ from angcal.estimators.training import (
     validated,
     warn_about_repeats,
 )
+from angcal.estimators.units import warn_about_units
 from angcal.intervals import Law, interval_law
 from angcal.multiclass.calibrate import LeftOutClasses
 from angcal.notices import AngleWarning, PenaltyWarning, warn
@@ -287,6 +288,7 @@ class AngularLogisticRegressionCV(AngularBase):
         self.rarities_ = np.array([each.rarity for each in paths])
         self.Cs_, self.C_ = path.Cs, path.C
         self._warn_if_at_end(path.index)
+        warn_about_units(self, X, training, 1.0 / (self.C_ * training.weights.sum()))
         fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
         self.distance_to_optimum_ = distance
         self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
