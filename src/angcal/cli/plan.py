@@ -131,7 +131,7 @@ def _from_table(options: argparse.Namespace) -> Any:
     from angcal.tables import fit_table, read_table, split_target
 
     given = terminal.reading_options(options)
-    frame = read_table(options.data, needed=[options.target], **given)
+    frame = read_table(options.data, target=options.target, **given)
     features, y = split_target(frame, options.target, positive=options.positive)
     given |= {"sheet": None}  # of the table, not of the pool
     pool = None if options.pool is None else read_table(options.pool, **given)
