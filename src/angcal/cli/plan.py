@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
-from angcal.files import write_text
+from angcal.files import write_text, written
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Learning curve</title>
@@ -196,8 +196,10 @@ def _draw(plan: Any, path: Path, needed: str) -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     for ax, name in zip(figure.subplots(1, 2), ("accuracy", "log_loss"), strict=True):
         PlanDisplay.from_plan(plan, name, ax=ax)
-    if path.suffix.lower() != ".html":
-        figure.savefig(path, dpi=150)
+    kind = path.suffix.lower()[1:]
+    if kind != "html":
+        with written(path) as file:
+            figure.savefig(file, dpi=150, format=kind)
         return
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg")
