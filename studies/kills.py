@@ -5,7 +5,8 @@ usual time, and looks at what is left: a target that is neither absent nor whole
 of that session after five seconds ("orphan"). Commands run in forks of a process that has imported
 everything, so that the moments fall on work and not on imports. A study goes on where its last kill
 left it; when it ends its files must be byte by byte those of an undisturbed run ("same"), and it
-begins anew. ``cluster`` is a fit on Dask workers of its own. Trials that are finished are rows of
+begins anew. ``cluster`` is a fit on Dask workers of its own. `KILLS` says how many real kills there
+are of each; runs that end before their moment do not count. Trials that are finished are rows of
 ``studies/results/kills/kills.csv``.
 """
 
@@ -37,7 +38,7 @@ from studies.engine.store import as_csv, read_csv
 FOLDER = RESULTS / "kills"
 SEED, PATIENCE = 91, 5.0
 STUDY = "intercept"
-TRIALS = {"fit": 55, "predict": 50, "report": 35, "study": 48, "cluster": 12}
+KILLS = {"fit": 55, "predict": 50, "report": 35, "study": 48, "cluster": 12}
 
 
 @dataclass(frozen=True)
@@ -200,23 +201,40 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob(f"{STUDY}*.csv"))}
 
 
-def trials_of(name: str, folder: Path, made: int, rows: list[dict[str, Any]]) -> None:
-    """The trials of a command that are missing, each a row that is written at once."""
+def trials_of(name: str, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """The kills of a command that are missing; every trial is a row that is written at once.
+
+    A run that ends before its moment is a row too, but no kill.
+    """
     command = command_of(name, folder)
     usual, expected = usual_time(command), contents(command.target.parent)
-    rng = np.random.default_rng([SEED, list(TRIALS).index(name), made])
-    for number in range(made, TRIALS[name]):
-        if number == made or not command.resumes:
-            _remove(command)
-        found = trial(command, float(rng.uniform(0.0, usual)))
-        if command.resumes and number == TRIALS[name] - 1 and not found["ended"]:
+    rng = np.random.default_rng([SEED, list(KILLS).index(name), len(of(name, rows))])
+    _remove(command)
+    while kills_of(name, rows) < KILLS[name]:
+        moment = float(rng.uniform(0.0, usual))
+        found = trial(command, moment)
+        last = not found["ended"] and kills_of(name, rows) == KILLS[name] - 1
+        if command.resumes and last:
             usual_time(command)
-        whole = command.resumes and (found["ended"] or number == TRIALS[name] - 1)
+        elif found["ended"] and not command.resumes:
+            usual = moment  # it takes less by now
+        whole = command.resumes and (found["ended"] or last)
         same = contents(command.target.parent) == expected if whole else None
+        number = len(of(name, rows))
         rows.append({"command": name, "number": number, **found, "same": _told(same)})
-        if whole:
+        if whole or not command.resumes:
             _remove(command)
         write_text(FOLDER / "kills.csv", as_csv(rows))
+
+
+def of(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Trials of a command."""
+    return [row for row in rows if row["command"] == name]
+
+
+def kills_of(name: str, rows: list[dict[str, Any]]) -> int:
+    """How many runs of a command were killed before their end."""
+    return sum(int(row["ended"]) == 0 for row in of(name, rows))
 
 
 def _remove(command: Command) -> None:
@@ -230,21 +248,19 @@ def _told(same: bool | None) -> str:
 
 
 def main() -> None:
-    """Run the trials that are missing."""
+    """Run the kills that are missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
-    parser.add_argument("--only", choices=TRIALS, action="append", help="some of the commands")
+    parser.add_argument("--only", choices=KILLS, action="append", help="some of the commands")
     options = parser.parse_args()
     path = FOLDER / "kills.csv"
     rows: list[dict[str, Any]] = [] if options.fresh else [dict(row) for row in read_csv(path)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
-        for command in options.only or TRIALS:
-            made = sum(row["command"] == command for row in rows)
-            if made >= TRIALS[command]:
-                continue
-            trials_of(command, folder, made, rows)
+        for command in options.only or KILLS:
+            if kills_of(command, rows) < KILLS[command]:
+                trials_of(command, folder, rows)
     killed = sum(int(row["ended"]) == 0 for row in rows)
     bad = sum(_is_bad(row) for row in rows)
     done = sum(row["same"] != "" for row in rows)

@@ -498,6 +498,18 @@ def test_names_give_no_orders_to_a_terminal(model, tmp_path, capsys):
     assert "\N{REPLACEMENT CHARACTER}]0;taken over" in printed.out
 
 
+def test_a_file_gives_none_either(model, tmp_path, capsys):
+    """It was told that control characters were made harmless, and a file still had them."""
+    new_frame(who="\x1b]0;taken over\x07").to_csv(tmp_path / "new.csv", index=False)
+    options = ["predict", model, tmp_path / "new.csv", "--id", "who", "--out", tmp_path / "p.csv"]
+    capsys.readouterr()
+    assert run(*options) == 0
+    assert "hold control characters were made harmless" in capsys.readouterr().err
+    assert not any(byte in (tmp_path / "p.csv").read_bytes() for byte in b"\x1b\x07")
+    assert run(*options, "--raw-text") == 0
+    assert b"\x1b]0;taken over\x07" in (tmp_path / "p.csv").read_bytes()
+
+
 def test_the_input_is_overwritten_by_force_alone(model, rows, tmp_path, capsys):
     before = rows.read_bytes()
     (tmp_path / "link.csv").symlink_to(rows)

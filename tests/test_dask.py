@@ -317,10 +317,8 @@ def test_a_worker_that_runs_out_of_memory_is_an_error(cluster, client):
         # Under a name of its own: the scheduler remembers which tasks died with a worker.
         own = da.from_array(X, chunks=(750, 30), name=False)
         dying = own.map_blocks(devour, meta=np.empty((0, 0)))
-        started = time.monotonic()
         with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
             fitted(dying, client=client, persist=False)
-        assert time.monotonic() - started < 60
     finally:
         cluster.scheduler.allowed_failures = 3
 
@@ -354,14 +352,12 @@ def test_one_worker_will_do_and_without_any_or_a_scheduler_there_is_an_error(
         client.wait_for_workers(1, timeout=60)
         assert_same_bits(fitted(client=client), threaded)
         monkeypatch.setattr(engines, "WITHOUT_WORKERS", 2.0)
-        started = time.monotonic()
         with pytest.raises(ClusterError, match="no worker for 2 s") as caught:
             fitted(client=client, callback=lambda point: worker.kill())
         monkeypatch.setattr(engines, "WITHOUT_WORKERS", 60.0)
         threading.Timer(1.0, scheduler.kill).start()
         with pytest.raises(ClusterError, match="connection to the scheduler is lost"):
             fitted(client=client)
-        assert time.monotonic() - started < 60
     assert caught.value.point.shape == (31, 1)
     again = dask_angcal.AngularCalibratedClassifier(TIGHT).fit(BLOCKS, Y, resume=caught.value.point)
     assert_allclose(again.coef_, threaded.coef_, atol=1e-8)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from angcal.files import SUFFIX, sweep, write_text, written
+from angcal.files import ABANDONED, SUFFIX, _without_name, sweep, write_text, written
 
 
 def test_a_file_appears_whole_with_its_folder(tmp_path):
@@ -29,7 +32,13 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_the_name_meanwhile_cannot_be_guessed(tmp_path):
+@pytest.fixture
+def named(monkeypatch):
+    """As on a file system where every file has a name."""
+    monkeypatch.setattr("angcal.files._without_name", lambda folder: None)
+
+
+def test_the_name_meanwhile_cannot_be_guessed(tmp_path, named):
     names = set()
     for _ in range(3):
         with written(tmp_path / "file"):
@@ -38,8 +47,11 @@ def test_the_name_meanwhile_cannot_be_guessed(tmp_path):
     assert not any(str(os.getpid()) == name.split(".")[2] for name in names)
 
 
-def test_a_file_that_is_in_the_way_is_not_written_through(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["named", None])
+def test_a_file_that_is_in_the_way_is_not_written_through(kind, tmp_path, monkeypatch, request):
     """As a link that somebody else has put there would be."""
+    if kind:
+        request.getfixturevalue(kind)
     monkeypatch.setattr("angcal.files.secrets.token_hex", lambda size: "guessed")
     (tmp_path / "theirs").write_text("theirs")
     (tmp_path / f".file.guessed{SUFFIX}").symlink_to(tmp_path / "theirs")
@@ -67,3 +79,50 @@ def test_what_a_kill_has_left_is_swept(tmp_path):
     other.touch()
     sweep(tmp_path, "file")
     assert list(tmp_path.iterdir()) == [other]
+
+
+def test_a_name_is_no_pattern(tmp_path):
+    left, other = tmp_path / f".a[b].0123{SUFFIX}", tmp_path / f".ab.0123{SUFFIX}"
+    left.touch()
+    other.touch()
+    sweep(tmp_path, "a[b]")
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_writing_deletes_what_was_abandoned_and_not_what_is_being_written(tmp_path, named):
+    old, new = (tmp_path / f".file.{mark}{SUFFIX}" for mark in ("old", "new"))
+    for path, age in ((old, 2.0 * ABANDONED), (new, 0.0)):
+        path.touch()
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age))
+    write_text(tmp_path / "file", "text")
+    assert sorted(tmp_path.iterdir()) == sorted([new, tmp_path / "file"])
+
+
+def _has_nameless_files(folder):
+    file = _without_name(folder)
+    if file is not None:
+        file.close()
+    return file is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files without a name")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_kill_leaves_nothing(there, tmp_path):
+    """Before, a hidden file stayed that nobody deleted."""
+    if not _has_nameless_files(tmp_path):
+        pytest.skip("this file system has no files without a name")
+    target = tmp_path / "file"
+    if there:
+        target.write_text("old")
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from angcal.files import written\n"
+        "with written(pathlib.Path(sys.argv[1])) as file:\n"
+        "    file.write(bytes(100_000))\n"
+        "    file.flush()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(target)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == ([target] if there else [])
+    assert not there or target.read_text() == "old"

@@ -187,7 +187,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_command(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture = table.parent / "curve.png"
+    picture = table.parent / "new" / "curve.png"  # the folder was promised, and not made
     arguments = ["plan", str(table), "--target", "y", "--pool", str(table.parent / "pool.csv")]
     assert main([*arguments, "--target-accuracy", "0.7", "--out", str(picture)]) == 0
     printed = capsys.readouterr().out

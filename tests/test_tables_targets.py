@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
 
-from angcal.tables import TableError, TableWarning, split_target  # noqa: E402
+from angcal.tables import TableError, TableWarning, read_table, split_target  # noqa: E402
+from angcal.tables.targets import note_classes  # noqa: E402
 
 
 def frame_of(labels, **columns):
@@ -126,3 +129,83 @@ def test_whole_numbers_beyond_2_to_the_53_stay_apart():
     classes = [2**53, 2**53 + 1, 5]
     _, y = split_target(pd.DataFrame({"a": range(9), "y": classes * 3}), "y")
     assert y.tolist() == classes * 3
+
+
+# -- words for nothing that are classes --------------------------------------------------------
+
+
+def written(tmp_path, cells, name="t.csv"):
+    frame = pd.DataFrame({"a": np.arange(len(cells)) ** 2, "b": "NA", "y": cells})
+    path = tmp_path / name
+    if name.endswith("xlsx"):
+        pytest.importorskip("openpyxl")
+        frame.to_excel(path, index=False)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("word", ["None", "NA", "N/A", "null", "NULL", "nan", "?"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.xlsx"])
+def test_a_word_for_nothing_that_recurs_among_words_is_a_class(word, name, tmp_path):
+    """A third of the rows was dropped, and the closing note did not say the word."""
+    cells = [None] + 5 * ["Mild", word, "Severe", word, "Mild", "Severe"]
+    frame = read_table(written(tmp_path, cells, name), target="y")
+    assert name == "t.xlsx" or frame["b"].isna().all()  # features are as before
+    with pytest.warns(TableWarning, match="1 of 31 rows have no 'y' and were left out"):
+        features, y = split_target(frame, "y")
+    assert y.tolist() == cells[1:]
+    assert features["a"].tolist() == [j**2 for j in range(1, 31)]
+    with pytest.warns(TableWarning, match="taken for a class of 'y'; if it stands for a missing"):
+        note_classes(y, "y")
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "#N/A"])
+@pytest.mark.parametrize(
+    ("cells", "kept"),
+    [
+        (["yes", "no", "yes", "no", "{}"], ["yes", "no", "yes", "no"]),  # once
+        ([0, 1, "{}", 1, "{}", "{}", 0], [0, 1, 1, 0]),  # among numbers
+        ([True, False, "{}", True, "{}"], [True, False, True]),
+    ],
+)
+def test_a_word_that_is_dropped_is_said(word, cells, kept, tmp_path):
+    cells = [word if cell == "{}" else cell for cell in cells]
+    frame = read_table(written(tmp_path, cells), target="y")
+    times = cells.count(word)
+    said = rf"{times} of {len(cells)} rows have no 'y' \('{re.escape(word)}' in {times}\) and were"
+    with pytest.warns(TableWarning, match=said):
+        _, y = split_target(frame, "y")
+    assert y.tolist() == kept
+
+
+def test_errors_of_a_spreadsheet_are_no_classes(tmp_path):
+    frame = read_table(written(tmp_path, ["b", "a", "#N/A", "#N/A", "a", "b"]), target="y")
+    with pytest.warns(TableWarning, match=r"\('#N/A' in 2\)"):
+        _, y = split_target(frame, "y")
+    assert set(y) == {"a", "b"}
+
+
+def test_a_table_of_words_for_nothing_alone_has_two_classes(tmp_path):
+    frame = read_table(written(tmp_path, ["None", "NA", "None", "NA"]), target="y")
+    assert split_target(frame, "y")[1].tolist() == ["None", "NA", "None", "NA"]
+
+
+@pytest.mark.parametrize("command", [["fit"], ["report"], ["plan"]])
+def test_commands_read_the_target_so(command, tmp_path, monkeypatch):
+    """All three hand the name of the target to the reader."""
+    from angcal.cli import main
+
+    asked = {}
+
+    def reader(path, **how):
+        asked.update(how)
+        raise TableError("enough")
+
+    monkeypatch.setattr("angcal.tables.reading.read_table", reader)
+    monkeypatch.setattr("angcal.tables.read_table", reader)
+    path = str(written(tmp_path, ["a", "b"]))
+    out = [] if command == ["plan"] else ["--out", str(tmp_path / "out.html")]
+    out = ["--out", str(tmp_path / "out.skops")] if command == ["fit"] else out
+    assert main([*command, path, "--target", "y", *out]) == 1
+    assert asked["target"] == "y"

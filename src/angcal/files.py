@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 SUFFIX = ".unfinished"
 """Ends the name of a file that is being written, or that a kill has left."""
+ABANDONED = 3600.0
+"""Seconds after which a file that nobody has written to is nobody's."""
 
 
 @contextmanager
 def written(target: Path) -> Iterator[IO[bytes]]:
     """A binary file to write to, which takes the target's name once it is complete and on disk.
 
-    An error inside the ``with`` block leaves the target as it was.
+    An error inside the ``with`` block leaves the target as it was. Where the file system has files
+    without a name, the file has none until then, so that a kill leaves nothing; elsewhere what one
+    has left is deleted by the next file of that name, an hour later.
 
     Parameters
     ----------
@@ -28,13 +34,30 @@ def written(target: Path) -> Iterator[IO[bytes]]:
     # A name that nobody can guess, opened only where it is new: no one can put a link in its way.
     path = target.with_name(f".{target.name}.{secrets.token_hex(8)}{SUFFIX}")
     try:
-        with path.open("xb") as file:
+        with _without_name(target.parent) or path.open("xb") as file:
+            if file.name == str(path):
+                sweep(target.parent, target.name, older=ABANDONED)
             yield file
             file.flush()
             os.fsync(file.fileno())
+            if file.name != str(path):
+                # With a folder to start from, which an absolute name has no use for, the link goes
+                # to the file itself.
+                os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno())
         path.replace(target)
     finally:
         path.unlink(missing_ok=True)
+
+
+def _without_name(folder: Path) -> Any:
+    """A new file in a folder that has no name yet; None where there are none such."""
+    kind = getattr(os, "O_TMPFILE", None)
+    if kind is None or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.fdopen(os.open(folder, kind | os.O_RDWR, 0o666), "wb")
+    except OSError:
+        return None
 
 
 def write_text(target: Path, text: str) -> None:
@@ -62,7 +85,9 @@ def safe_cell(text: str) -> str:
     return text
 
 
-def sweep(folder: Path, name: str) -> None:
-    """Delete what killed processes have left of a file while they wrote it."""
-    for path in folder.glob(f".{name}.*{SUFFIX}"):
-        path.unlink(missing_ok=True)
+def sweep(folder: Path, name: str, older: float = 0.0) -> None:
+    """Delete what killed processes have left of a file, some seconds ago, while they wrote it."""
+    for path in folder.glob(f".{glob.escape(name)}.*{SUFFIX}"):
+        with suppress(OSError):  # another process may be faster
+            if time.time() - path.stat().st_mtime >= older:
+                path.unlink()

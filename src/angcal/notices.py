@@ -19,7 +19,7 @@ class RepeatedRowsWarning(UserWarning):
 
 
 class PenaltyWarning(UserWarning):
-    """The chosen penalty is the first or the last of those that were given."""
+    """The penalty may not suit: it ends those that were given, or columns differ much in unit."""
 
 
 class PoolWarning(UserWarning):

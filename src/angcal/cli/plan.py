@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
-from angcal.files import write_text
+from angcal.files import write_text, written
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Learning curve</title>
@@ -131,7 +131,7 @@ def _from_table(options: argparse.Namespace) -> Any:
     from angcal.tables import fit_table, read_table, split_target
 
     given = terminal.reading_options(options)
-    frame = read_table(options.data, needed=[options.target], **given)
+    frame = read_table(options.data, target=options.target, **given)
     features, y = split_target(frame, options.target, positive=options.positive)
     given |= {"sheet": None}  # of the table, not of the pool
     pool = None if options.pool is None else read_table(options.pool, **given)
@@ -196,8 +196,10 @@ def _draw(plan: Any, path: Path, needed: str) -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     for ax, name in zip(figure.subplots(1, 2), ("accuracy", "log_loss"), strict=True):
         PlanDisplay.from_plan(plan, name, ax=ax)
-    if path.suffix.lower() != ".html":
-        figure.savefig(path, dpi=150)
+    kind = path.suffix.lower()[1:]
+    if kind != "html":
+        with written(path) as file:
+            figure.savefig(file, dpi=150, format=kind)
         return
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg")

@@ -21,7 +21,7 @@ def write_table(table: Any, options: argparse.Namespace) -> None:
             table.to_parquet(file, index=False, engine="pyarrow")
         return
     if not options.raw_text:
-        table = _harmless(table, to_terminal=options.out == "-")
+        table = _harmless(table)
     if options.out != "-":
         write_text(Path(options.out), table.to_csv(index=False))
     else:
@@ -56,7 +56,7 @@ def blocks_written(options: argparse.Namespace) -> Iterator[Callable[[Any], None
 
             def write(table: Any) -> None:
                 if not options.raw_text:
-                    table = _harmless(table, to_terminal=options.out == "-")
+                    table = _harmless(table)
                 text = table.to_csv(index=False, header=not begun)
                 begun.append(True)
                 if file is None:
@@ -67,8 +67,8 @@ def blocks_written(options: argparse.Namespace) -> Iterator[Callable[[Any], None
         yield write
 
 
-def _harmless(table: Any, *, to_terminal: bool) -> Any:
-    """The table with text that is neither a formula nor, on a terminal, an order to it."""
+def _harmless(table: Any) -> Any:
+    """The table with text that is neither a formula nor an order to a terminal that shows it."""
     from angcal.files import safe_cell
     from angcal.tables.errors import clean
 
@@ -78,7 +78,7 @@ def _harmless(table: Any, *, to_terminal: bool) -> Any:
         nonlocal changed
         if not isinstance(entry, str):
             return entry
-        safe = safe_cell(clean(entry) if to_terminal else entry)
+        safe = safe_cell(clean(entry))
         changed += safe != entry
         return safe
 

@@ -344,7 +344,7 @@ def read_tables(options: Namespace, *, large: bool = False) -> Tables:
     if table is None:
         named = [] if options.groups in (None, COPIES) else [options.groups]
         needed = [options.target, *named]
-        frame = read_table(options.data, needed=needed, **given)
+        frame = read_table(options.data, needed=needed, target=options.target, **given)
         from angcal.tables.targets import split_target
 
         features, y = split_target(frame, options.target, positive=options.positive)

@@ -21,6 +21,7 @@ from angcal.estimators.base_model import (
 from angcal.estimators.far import far_intercept, fit_far
 from angcal.estimators.prediction import CalibratedPrediction
 from angcal.estimators.training import Training, validated, warn_about_repeats
+from angcal.estimators.units import warn_about_units
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit
 from angcal.rows import Rows
@@ -97,6 +98,7 @@ class AroundModel(CalibratedPrediction):
         observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
         warn_about_repeats(rows, training.codes, observed)
+        warn_about_units(self, rows, training, getattr(fits[0].penalty, "strength", 0.0))
         if isinstance(rows, Rows):
             self.passes_ = rows.passes
         return rows, fits, observed

@@ -1,4 +1,4 @@
-"""An average of five classifiers, each fitted without one fold of the rows."""
+"""An average of five classifiers, each fitted without one fold of the rows, and of one with all."""
 
 from __future__ import annotations
 
@@ -19,26 +19,41 @@ from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.notices import AngleWarning, warn
 from angcal.penalty_path.choice import CLEAR
 
+WHOLE = 0.5
+"""Share of the classifier with all rows. On fits with 60, 100 and 200 rows of 14 data sets, two to
+six classes, a half moved the mean log-loss of the folds alone by −0.0014, −0.0016 and +0.0000; on
+347 drawn designs with 50 to 200 rows by −0.0017, and at worst the average lost 0.09 nats on the
+better of plain and prevalence in place of 0.29: without a fifth of few rows a class may be all but
+gone."""
+
 
 @dataclass(frozen=True, eq=False)
 class FoldAverage:
-    """Classifiers of which each was fitted without one fold."""
+    """Classifiers of which each was fitted without one fold, and the one with all rows."""
 
     classifiers: list[Any]
+    whole: Any = None
+
+    @property
+    def parts(self) -> list[tuple[float, Any]]:
+        """(share, classifier); files of earlier versions have none with all rows."""
+        rest = 1.0 if self.whole is None else 1.0 - WHOLE
+        found = [(rest / len(self.classifiers), each) for each in self.classifiers]
+        return found if self.whole is None else [*found, (WHOLE, self.whole)]
 
     def predict(self, rows: Matrix) -> Floats:
         """(n, K) means of the probabilities over the classifiers."""
-        found = [on_host(classifier.predict_proba(rows)) for classifier in self.classifiers]
-        return np.mean(found, axis=0)
+        found = sum(share * on_host(each.predict_proba(rows)) for share, each in self.parts)
+        return np.clip(found, 0.0, 1.0)
 
     def interval_models(self, rows: Matrix) -> tuple[list[float], list[Law], list[Floats]]:
         """(shares, laws, scores) of the classifiers."""
         shares: list[float] = []
         laws: list[Law] = []
         scores: list[Floats] = []
-        for classifier in self.classifiers:
+        for share, classifier in self.parts:
             own, more_laws, more_scores = classifier._interval_models(rows)
-            shares += [share / len(self.classifiers) for share in own]
+            shares += [share * each for each in own]
             laws += more_laws
             scores += more_scores
         return shares, laws, scores
@@ -73,8 +88,8 @@ def folds_of(training: Training) -> list[tuple[np.ndarray, np.ndarray]]:
     return folds
 
 
-def fit_without_folds(classifier: Any, training: Training, pool: Any) -> tuple[FoldAverage, Floats]:
-    """A copy of the unfitted classifier for each of five folds, fitted without it.
+def fit_without_folds(whole: Any, training: Training, pool: Any) -> tuple[FoldAverage, Floats]:
+    """A classifier with all rows, and a copy for each of five folds, fitted without it.
 
     Returns
     -------
@@ -91,17 +106,18 @@ def fit_without_folds(classifier: Any, training: Training, pool: Any) -> tuple[F
         with warnings.catch_warnings():
             # The fit to all rows has said what there is to say.
             warnings.simplefilter("ignore")
-            copy = clone(classifier)
+            copy = clone(whole)
             fitted.append(copy.fit(part.X, part.codes, part.weights, pool, part.groups))
         total[kept] += copy.loo_proba_
         total[apart] += on_host(copy.predict_proba(training.part(apart).X))
-    return FoldAverage(fitted), total / len(folds)
+    left_out = WHOLE * whole.loo_proba_ + (1.0 - WHOLE) * total / len(folds)
+    return FoldAverage(fitted, whole), left_out
 
 
 def warn_if_one_is_better(left_out: Floats, one: Any, training: Training) -> None:
     """Say so where the chosen model, calibrated or plain, clearly has the lower left-out loss.
 
-    Each classifier has seen four fifths of the labels, and their mean is flatter than they are:
+    Classifiers that have seen four fifths of the labels are flatter, and their mean is more so:
     where labels are few and the signal strong that may cost more than averaging gains.
     """
     rows, own = np.arange(len(training.codes)), training.codes.astype(np.intp)

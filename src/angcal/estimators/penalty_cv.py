@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from angcal import plan
@@ -40,6 +40,7 @@ from angcal.estimators.training import (
     validated,
     warn_about_repeats,
 )
+from angcal.estimators.units import warn_about_units
 from angcal.intervals import Law, interval_law
 from angcal.multiclass.calibrate import LeftOutClasses
 from angcal.notices import AngleWarning, PenaltyWarning, warn
@@ -99,8 +100,9 @@ class AngularLogisticRegressionCV(AngularBase):
     average : {None, "penalties", "folds"}, default=None
         What probabilities are averaged over, which lowers their log-loss where labels are few.
         "penalties": all of the path, each by how well it does, and where columns are rare those of
-        a second path with twice the ``rarity``. "folds": five
-        classifiers like this one, each without a fifth of the rows; six paths instead of one, and
+        a second path with twice the ``rarity``. "folds": five classifiers like this one, each
+        without a fifth of the rows, with half of the weight, and the one with all rows; six paths
+        instead of one, and
         probabilities that are a little too modest. The price is several linear models where there
         was one: prediction takes as many products, and a pool must
         allow several passes. All other attributes stay those of the one chosen fit.
@@ -260,8 +262,8 @@ class AngularLogisticRegressionCV(AngularBase):
         with side_pools_at_rest() if small else nullcontext():
             self._fit_path(training, options)
             if self.average == "folds":
-                alike = clone(self).set_params(average=None)
-                self.average_, left_out = fit_without_folds(alike, training, options.pool)
+                whole = copy(self).set_params(average=None)
+                self.average_, left_out = fit_without_folds(whole, training, options.pool)
                 warn_if_one_is_better(left_out, self._left_out, training)
                 self._left_out = LeftOutClasses(left_out, self.plain_loo_proba_)
         warn_if_unlike(options.pool, training.X)
@@ -287,6 +289,7 @@ class AngularLogisticRegressionCV(AngularBase):
         self.rarities_ = np.array([each.rarity for each in paths])
         self.Cs_, self.C_ = path.Cs, path.C
         self._warn_if_at_end(path.index)
+        warn_about_units(self, X, training, 1.0 / (self.C_ * training.weights.sum()))
         fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
         self.distance_to_optimum_ = distance
         self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)

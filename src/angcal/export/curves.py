@@ -67,9 +67,8 @@ def write_model(nodes: Nodes, rows: str, model: Any) -> str:
             for parts in zip(average.coefs, average.intercepts, average.curves, strict=True)
         ]
     else:
-        classifiers = average.classifiers
-        shares = np.full(len(classifiers), 1.0 / len(classifiers))
-        found = [write_model(nodes, rows, classifier) for classifier in classifiers]
+        shares = np.array([share for share, _ in average.parts])
+        found = [write_model(nodes, rows, classifier) for _, classifier in average.parts]
     # Shares that sum to one but for rounding leave p a last digit above 1.
     return nodes.within(nodes.weighted_sum(found, shares), 0.0, 1.0)
 
@@ -80,7 +79,7 @@ def curves_of(model: Any) -> list[Any]:
     if isinstance(average, PenaltyAverage):
         return list(average.curves)
     if isinstance(average, FoldAverage):
-        return [curve for each in average.classifiers for curve in curves_of(each)]
+        return [curve for _, each in average.parts for curve in curves_of(each)]
     return [model.curve_]
 
 

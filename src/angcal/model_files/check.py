@@ -22,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from angcal.estimators import MEstimator
 from angcal.estimators.base_model import takes_raw_rows
+from angcal.estimators.fold_average import FoldAverage
 from angcal.estimators.prediction import CalibratedPrediction
 
 LETTERS = "biufUS"
@@ -276,8 +277,9 @@ CHECKS: dict[type, Callable[[Any], None]] = {
 def _check_predictions(model: Any) -> None:
     """Probabilities at a few scores: between 0 and 1, and as many as there are classes."""
     average = vars(model).get("average_")
-    for classifier in getattr(average, "classifiers", ()):
-        _check_predictions(classifier)
+    if isinstance(average, FoldAverage):
+        for _, classifier in average.parts:
+            _check_predictions(classifier)
     curves = getattr(average, "curves", None) or [vars(model).get("curve_")]
     for curve in curves:
         if curve is None:

@@ -184,8 +184,7 @@ def make_design(
         central = _typical_of(X, rows, moments, weights)
     if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):
         central = moments - rows.pull(weights)[:-1] ** 2 / weights.sum()
-    # Columns of smaller moments vary by rounding only.
-    moving = central[central > 1e-9 * max(float(moments.max(initial=0.0)), 1e-300)]
+    moving = central[central > _rounding(rows, moments)]
     return Design(
         rows=rows,
         labels=labels,
@@ -199,6 +198,21 @@ def make_design(
         scatter=scatter,
         factors=factors,
     )
+
+
+def _rounding(rows: Rows, moments: Floats) -> Any:
+    """Moments up to which a column varies by rounding only.
+
+    Centered rows have exact ones, those of an eigenbasis what its eigenvectors leave of the largest
+    column; others the difference of two numbers.
+    """
+    largest = max(float(moments.max(initial=0.0)), 1e-300)
+    if isinstance(rows, RotatedRows):
+        return plan.RANK_TOLERANCE * largest
+    if isinstance(rows, FarRows):
+        return 1e-9 * largest
+    # Beyond the second number the solver has no penalty for both.
+    return np.maximum(1e-9 * moments, 1e-24 * largest)
 
 
 def _typical_of(X: Matrix, rows: Rows, moments: Floats, weights: Floats) -> Floats:

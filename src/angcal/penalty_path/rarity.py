@@ -75,13 +75,25 @@ def column_shapes(X: Matrix, weights: Floats) -> tuple[Floats, Floats]:
 
     Variances are in units of the largest |x|², as squares of large numbers are none.
     """
+    second, fourth, unit = _moments(X, weights)
+    moving = second > 0.0
+    kurtosis = np.where(moving, fourth / np.where(moving, second, 1.0) ** 2, 1.0)
+    return kurtosis, second * (unit / unit.max(initial=0.0)) ** 2
+
+
+def column_deviations(X: Matrix, weights: Floats) -> Floats:
+    """√v of every column, in the units of X; 0 where it varies by rounding only."""
+    second, _, unit = _moments(X, weights)
+    return np.sqrt(second) * unit
+
+
+def _moments(X: Matrix, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Second and fourth central moments of the columns in units of their largest |x|, and these."""
     share = weights / weights.sum()
     unit = np.asarray(abs(X).max(axis=0).toarray() if sparse.issparse(X) else abs(X).max(axis=0))
     unit = np.where(unit > 0.0, unit, 1.0).ravel().astype(np.float64)
     second, fourth = (_of_sparse if sparse.issparse(X) else _of_dense)(X, share, unit)
-    moving = second > 1e-24
-    kurtosis = np.where(moving, fourth / np.where(moving, second, 1.0) ** 2, 1.0)
-    return kurtosis, np.where(moving, second, 0.0) * (unit / unit.max(initial=0.0)) ** 2
+    return np.where(second > 1e-24, second, 0.0), fourth, unit
 
 
 def _of_dense(X: Floats, share: Floats, unit: Floats) -> tuple[Floats, Floats]:

@@ -45,6 +45,7 @@ class Reading:
     encoding: str | None = None
     sheet: str | None = None
     needed: Sequence[str] = ()
+    target: str | None = None
 
 
 def read_table(
@@ -55,6 +56,7 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     needed: Sequence[str] = (),
+    target: str | None = None,
 ) -> Any:
     """The table in a file.
 
@@ -75,6 +77,9 @@ def read_table(
         Of a spreadsheet; the first by default.
     needed : sequence of str, optional
         Columns that must be there; of text this is checked before all else is read.
+    target : str, optional
+        The column of classes, which text needs to have: words in it that stand for nothing in other
+        columns, such as None and NA, are classes where they recur among words.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def read_table(
     if sheet is not None and reader is not read_sheet:
         raise TableError(f"--sheet {sheet!r} is for spreadsheets, which {path} is none of.")
     try:
-        frame = reader(path, Reading(separator, encoding, sheet, needed))
+        frame = reader(path, Reading(separator, encoding, sheet, needed, target))
     except (TableError, MissingPackageError):
         raise
     except UNREADABLE as error:

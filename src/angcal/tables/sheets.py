@@ -9,6 +9,7 @@ from typing import Any
 from angcal.notices import warn
 from angcal.tables.errors import TableError, TableWarning, check_names, listed, need
 from angcal.tables.text import check_growth
+from angcal.tables.words import keep_words
 
 # What a sheet holds where a cell has no value.
 NOTHING = ("", "?", "NA", "N/A", "n/a", "#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!",
@@ -32,7 +33,7 @@ def read_sheet(path: Path, how: Any) -> Any:
                 "--sheet names another.",
                 TableWarning,
             )
-        return _table(path, book[how.sheet or names[0]])
+        return _table(path, book[how.sheet or names[0]], how.target)
     finally:
         book.close()
 
@@ -47,7 +48,7 @@ def check_archive(path: Path, kind: str) -> None:
     check_growth(path, path.stat().st_size, unpacked)
 
 
-def _table(path: Path, sheet: Any) -> Any:
+def _table(path: Path, sheet: Any, target: str | None) -> Any:
     import pandas as pd
 
     rows, cells = [], 0
@@ -62,8 +63,8 @@ def _table(path: Path, sheet: Any) -> Any:
     header, *body = rows
     width = max(map(len, rows))
     header = [*header, *[None] * (width - len(header))]
-    frame = pd.DataFrame([[*row, *[None] * (width - len(row))] for row in body])
-    frame = frame.mask(frame.isin(NOTHING))
+    cells = pd.DataFrame([[*row, *[None] * (width - len(row))] for row in body])
+    frame = cells.mask(cells.isin(NOTHING))
     unnamed = [j for j, name in enumerate(header) if name is None or not str(name).strip()]
     full = [j for j in unnamed if len(body) and frame[j].notna().any()]
     if len(full) > 1:
@@ -76,7 +77,10 @@ def _table(path: Path, sheet: Any) -> Any:
     names = [f"Unnamed: {j}" if j in full else str(header[j]).strip() for j in kept]
     check_names(path, names)
     frame.columns = names
-    return frame.infer_objects()
+    frame = frame.infer_objects()
+    if target in names:
+        keep_words(frame, target, cells[kept[names.index(target)]])
+    return frame
 
 
 def read_statistics(path: Path, how: Any) -> Any:

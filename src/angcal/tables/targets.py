@@ -11,6 +11,7 @@ import numpy as np
 
 from angcal.notices import warn
 from angcal.tables.errors import TableError, TableWarning, first_few, listed, require_column
+from angcal.tables.words import CLASSES, DROPPED
 
 # With fewer rows the probabilities of a class are little more than a guess.
 FEW_ROWS = 5
@@ -44,8 +45,12 @@ def split_target(frame: Any, target: str, *, positive: str | None = None) -> tup
     if missing.all():
         raise TableError(f"the target {target!r} is missing in every row; name another column.")
     if missing.any():
+        words = frame.attrs.get(DROPPED, {}).get(target, {})
+        said = first_few([f"{word!r} in {times}" for word, times in words.items()], 5)
+        shown = f" ({said})" if said else ""
         warn(
-            f"{int(missing.sum())} of {len(frame)} rows have no {target!r} and were left out.",
+            f"{int(missing.sum())} of {len(frame)} rows have no {target!r}{shown} and were left "
+            "out.",
             TableWarning,
         )
         features, labels = features[~missing].reset_index(drop=True), labels[~missing]
@@ -188,7 +193,14 @@ def note_classes(y: np.ndarray, target: str) -> None:
                 f"of {target!r} look like one; if they are, write them alike in the table.",
                 TableWarning,
             )
-        for name in (name for name in rows if _key(name) in NO_ANSWERS and len(rows) > 2):
+        for name in (name for name in rows if name in CLASSES):
+            warn(
+                f"the word {name!r} ({_rows(rows[name])}) was taken for a class of {target!r}; if "
+                "it stands for a missing answer, empty these cells, and the rows are left out.",
+                TableWarning,
+            )
+        silent = {name for name in rows if len(rows) < 3 or name in CLASSES}
+        for name in (name for name in rows if _key(name) in NO_ANSWERS and name not in silent):
             warn(
                 f"the class {name!r} of {target!r} ({_rows(rows[name])}) sounds like a missing "
                 "answer; empty these cells, and the rows are left out.",

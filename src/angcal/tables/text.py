@@ -24,6 +24,7 @@ from angcal.tables.errors import (
     listed,
     require_column,
 )
+from angcal.tables.words import keep_words
 
 # A line as long as this is no row of a table, and reading it could take all memory.
 LONGEST_LINE = 16 * 2**20
@@ -59,7 +60,9 @@ def read_text(path: Path, how: Any) -> Any:
         _check_header(path, header)
         for name in how.needed:
             require_column([cell.strip() for cell in header], name)
-        return _parsed(path, text, separator, encoding)
+        if how.target is not None:
+            require_column([cell.strip() for cell in header], how.target)
+        return _parsed(path, text, separator, encoding, how.target)
     except UnicodeDecodeError as error:
         raise TableError(
             f"{path} is not {error.encoding} text (byte 0x{error.object[error.start]:02x}); name "
@@ -69,21 +72,20 @@ def read_text(path: Path, how: Any) -> Any:
         raise TableError(f"{path} is not a complete gzip file; compress it again.") from error
 
 
-def _parsed(path: Path, text: str, separator: str, encoding: str) -> Any:
+def _parsed(path: Path, text: str, separator: str, encoding: str, target: str | None) -> Any:
     import pandas as pd
 
     found = find_decimal(text, separator)
     decimal = found or "."
+    how: dict[str, Any] = {"sep": separator, "encoding": encoding, "index_col": False}
     try:
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            decimal=decimal,
-            encoding=encoding,
-            na_values=["?"],
-            low_memory=False,
-            index_col=False,
-        )
+        frame = pd.read_csv(path, decimal=decimal, na_values=["?"], low_memory=False, **how)
+        for place in (j for j, name in enumerate(frame) if str(name).strip() == target):
+            if frame.iloc[:, place].isna().any():
+                cells = pd.read_csv(
+                    path, usecols=[place], dtype=str, keep_default_na=False, na_values=[""], **how
+                )
+                keep_words(frame, frame.columns[place], cells.iloc[:, 0])
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path} is empty; write the table again.") from error
     except pd.errors.ParserError as error:
