@@ -20,7 +20,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.far import FarHessian, gram_of_block, precision
-from angcal.losses import BlockLoss, Logistic
+from angcal.losses import BlockLoss
 from angcal.rows import FarRows, dense_parts
 from angcal.solvers.far_newton import (
     MOST_HALVINGS,
@@ -30,9 +30,8 @@ from angcal.solvers.far_newton import (
     pulled,
     require_finite,
     scores_of_block,
-    start_of,
 )
-from angcal.solvers.newton_cg import Solution
+from angcal.solvers.newton_cg import RidgeProblems, Solution
 
 MOST_CLOSINGS = 6
 TINY, HUGE = 1e-20, 1e30
@@ -61,7 +60,7 @@ class Look:
     whole: bool
 
 
-class MatrixNewton:
+class MatrixNewton(RidgeProblems):
     """The problem J of one design whose rows are far.
 
     Parameters
@@ -96,9 +95,9 @@ class MatrixNewton:
         loss: BlockLoss | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self.rows, self.labels, self.weights, self.strength = rows, labels, weights, strength
-        self.loss: BlockLoss = Logistic() if loss is None else loss
-        self.total, self._watch = float(weights.sum()), watch
+        super().__init__(rows, labels, weights, np.array([strength]), loss)
+        self.rows: FarRows = rows
+        self.strength, self._watch = strength, watch
         self.single = rows.shape[1] >= plan.SMALLEST_SINGLE_SIDE
         self.hessian: FarHessian
         self.gram: Floats
@@ -113,7 +112,7 @@ class MatrixNewton:
         n, width = self.rows.shape[0], self.rows.width
         some = max(1, min(plan.MOST_STRIDE, int(n / (20 * width))))
         if start is None:
-            V = start_of(self.rows, self.loss, self.labels, self.weights, 1)
+            V = self.start()
         else:
             V, some = np.array(start, dtype=np.float64).reshape(width, 1), 1
         last = plan.last_step(n, width)
