@@ -1,9 +1,9 @@
-r"""M = LLᵀ with L⁻¹: the one factorisation that every exact answer about Ĥ rests on.
+r"""M = LLᵀ with L⁻¹: the one factorization that every exact answer about Ĥ rests on.
 
 NumPy and SciPy each bring a BLAS whose threads wait for work by spinning (:mod:`angcal.threads`).
 Up to a side of about a thousand a factor is so soon done that their fight over the cores would cost
 more: SciPy then has one thread, and gives the inverse along with the factor. Larger ones are
-summed, factorised and inverted in place: there is one square of that side, and never another.
+summed, factorized and inverted in place: there is one square of that side, and never another.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.threads import side_pools_at_rest
 
-LARGEST_NUMPY_SIDE = 1000
 LEAF = 48
-
-
 TOO_LARGE = "Columns of X are so large that their squares are infinite; scale them to about 1."
 
 
@@ -68,12 +66,12 @@ class Triangle:
 
     def at_rest(self) -> AbstractContextManager[None]:
         """One thread for SciPy where more would not help."""
-        return side_pools_at_rest() if len(self) <= LARGEST_NUMPY_SIDE else nullcontext()
+        return side_pools_at_rest() if len(self) <= plan.LARGEST_RESTING_SIDE else nullcontext()
 
 
 def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64) -> Floats:
     """Σ YᵀY over blocks Y of rows, symmetric; a large one without a second matrix of its size."""
-    if side <= LARGEST_NUMPY_SIDE:
+    if side <= plan.LARGEST_RESTING_SIDE:
         total = np.zeros((side, side), dtype=dtype)
         for number, block in enumerate(blocks):
             # YᵀY is recognized as symmetric and costs half of a general product. What is too large
@@ -100,7 +98,7 @@ def cholesky(matrix: Floats, meaning: str) -> Triangle:
     smallest = 1e-7 if matrix.dtype == np.float64 else 3e-2
     norms = np.sqrt(np.diag(matrix))
     try:
-        triangle: Triangle | None = _factorise(matrix)
+        triangle: Triangle | None = _factorize(matrix)
     except np.linalg.LinAlgError:
         triangle = None
     if triangle is None or _is_noise(triangle, norms, smallest):
@@ -135,14 +133,14 @@ def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
     return 1.0 / float(np.linalg.norm(x))
 
 
-def _factorise(matrix: Floats) -> Triangle:
+def _factorize(matrix: Floats) -> Triangle:
     # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
     matrix = matrix if matrix.flags.f_contiguous else matrix.T
-    factorise, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))
-    if len(matrix) > LARGEST_NUMPY_SIDE:
-        return Triangle(_checked(*factorise(matrix, lower=1, overwrite_a=1)))
+    factor, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))
+    if len(matrix) > plan.LARGEST_RESTING_SIDE:
+        return Triangle(_checked(*factor(matrix, lower=1, overwrite_a=1)))
     with side_pools_at_rest():
-        lower = _checked(*factorise(matrix, lower=1, overwrite_a=1))
+        lower = _checked(*factor(matrix, lower=1, overwrite_a=1))
         return Triangle(lower, invert(lower, lower=1)[0])
 
 

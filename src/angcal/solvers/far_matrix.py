@@ -23,18 +23,12 @@ from angcal.leverages.far import FarHessian, gram_of_block, precision
 from angcal.losses import BlockLoss
 from angcal.rows import FarRows, dense_parts
 from angcal.solvers.far_newton import (
-    MOST_HALVINGS,
-    MOST_NEWTON_STEPS,
-    ROUNDING,
     Watch,
     pulled,
     require_finite,
     scores_of_block,
 )
 from angcal.solvers.newton_cg import RidgeProblems, Solution
-
-MOST_CLOSINGS = 6
-TINY, HUGE = 1e-20, 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +111,7 @@ class MatrixNewton(RidgeProblems):
             V, some = np.array(start, dtype=np.float64).reshape(width, 1), 1
         last = plan.last_step(n, width)
         look, moved, steps = self._look(V, some), np.inf, 0
-        for steps in range(1, MOST_NEWTON_STEPS + 1):  # noqa: B007 (its last value is the count)
+        for steps in range(1, self.MOST_STEPS + 1):  # noqa: B007 (its last value is the count)
             look = self._factorized(look, some)
             step, before = self._step(look.gradient), moved
             moved = self._movement(look.V + step, step)
@@ -137,14 +131,15 @@ class MatrixNewton(RidgeProblems):
         """Steps with the last matrix until too little is left; scores at their end."""
         f = partial(_closing_of_block, self.loss, self.rows.intercept)
         lines: Any = None
-        for closing in range(MOST_CLOSINGS):
+        most = 6  # steps with one matrix, each of which leaves less than half of what is left
+        for closing in range(most):
             lines = None  # as large as several vectors of all rows
             shared = (V, self.rows.directions)
             lines, gradient = self.rows.sweep(f, shared, (self.labels, self.weights))
             gradient = gradient + self._penalty * V
             step, before = self._step(gradient), self.left
             self.left = self._movement(V, step)
-            if self.left <= enough or self.left > 0.5 * before or closing == MOST_CLOSINGS - 1:
+            if self.left <= enough or self.left > 0.5 * before or closing == most - 1:
                 break
             V = V + step
             self._tell(V)
@@ -160,7 +155,8 @@ class MatrixNewton(RidgeProblems):
         """The look whose matrix was factorized: made anew where single precision would not do."""
         if self.single:
             diagonal = np.diag(look.gram)
-            if np.all((diagonal >= TINY) & (diagonal <= HUGE)):
+            # Products of two entries have room on both sides.
+            if np.all((diagonal >= 1e-20) & (diagonal <= 1e30)):
                 try:
                     self._factorize(look.gram)
                     if self.hessian.inflation <= plan.LARGEST_SINGLE_INFLATION:
@@ -200,10 +196,9 @@ class MatrixNewton(RidgeProblems):
     def _moved(self, look: Look, step: Floats, stride: int, far: bool) -> tuple[Look, bool]:
         """The best point along a step, several shares of which are looked at where it is long."""
         shares = np.array(plan.LADDER if far else (1.0,))
-        for _ in range(MOST_HALVINGS):
+        for _ in range(self.MOST_HALVINGS):
             new = self._look(look.V, stride, step, shares)
-            # Near the optimum J changes by less than the rounding of its sum.
-            if new.value <= look.value + ROUNDING * abs(look.value):
+            if self.is_lower(new.value, look.value):
                 return new, True
             shares = shares * 0.25
         return look, False

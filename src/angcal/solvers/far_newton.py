@@ -29,15 +29,10 @@ from angcal.losses import BlockLoss
 from angcal.rows import FarRows, Rows, dense_parts
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
 from angcal.solvers.newton_cg import (
-    LARGEST_FORCING,
-    SMALLEST_FORCING,
     NewtonCG,
     RidgeProblems,
     Solution,
 )
-
-MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
-ROUNDING = 1e-13
 
 Watch = Callable[[Floats], None]
 """Gets the point, (d + 1, scores · penalties), after each Newton step."""
@@ -181,7 +176,7 @@ class FarNewton(RidgeProblems):
         """The same from where another solution ended."""
         return self._descend(self._own_coordinates(self.stacked(found)), tol, 0.0)
 
-    def distances(self, found: Solution, forcing: float = SMALLEST_FORCING) -> Floats:
+    def distances(self, found: Solution, forcing: float = RidgeProblems.TIGHT) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem, as `NewtonCG.distances`."""
         look = self._look(self._own_coordinates(self.stacked(found)), self.strengths)
         step = self._newton_step(look, self.strengths, np.full(self.m, forcing))
@@ -195,18 +190,17 @@ class FarNewton(RidgeProblems):
         left, V = np.arange(self.m), V.copy()
         look, first = self._look(V, self.strengths), np.full(self.m, np.inf)
         converged, gradient, steps = np.zeros(self.m, bool), np.zeros(self.m), 0
-        for steps in range(MOST_NEWTON_STEPS + 1):
+        for steps in range(self.MOST_STEPS + 1):
             size, largest = self._size(look, left), self.largest(look.gradient)
             gradient[left] = largest
             done = self._is_small(look, size, tol) | (largest <= gradient_tol)
             converged[left[done]] = True
             left, look, first = left[~done], self._only(look, ~done), first[~done]
-            if not len(left) or steps == MOST_NEWTON_STEPS:
+            if not len(left) or steps == self.MOST_STEPS:
                 break
             first = np.minimum(first, size[~done])
-            forcing = np.sqrt(size[~done] / np.maximum(first, 1e-300)) * LARGEST_FORCING
             strengths = self.strengths[left]
-            step = self._newton_step(look, strengths, np.maximum(forcing, SMALLEST_FORCING))
+            step = self._newton_step(look, strengths, self.forcing(size[~done], first))
             look, share = self._moved(look, step, strengths)
             V[:, self.columns_of(left, self.m)] = look.V
             self._tell(V)
@@ -233,7 +227,7 @@ class FarNewton(RidgeProblems):
         rhs, scale = -look.gradient / unit, 1.0 / self._diagonal(look, strengths)
         shape, stop = (width * q, m), ResidualDrop(forcing**2)
         found = conjugate_gradients(
-            apply, rhs.reshape(shape), scale.reshape(shape), stop, MOST_CG_STEPS
+            apply, rhs.reshape(shape), scale.reshape(shape), stop, self.MOST_CG_STEPS
         )
         return unit * found.values.reshape(width, q * m)
 
@@ -253,10 +247,9 @@ class FarNewton(RidgeProblems):
     def _moved(self, look: Look, step: Floats, strengths: Floats) -> tuple[Look, Floats]:
         """The point after the largest share 1, ½, ¼ … of the step that does not raise J."""
         share = np.ones(len(strengths))
-        for _ in range(MOST_HALVINGS):
+        for _ in range(self.MOST_HALVINGS):
             new = self._look(look.V + self.per_column(share) * step, strengths)
-            # Near the optimum J changes by less than the rounding of its sum.
-            higher = ~(new.value <= look.value + ROUNDING * np.abs(look.value))
+            higher = ~self.is_lower(new.value, look.value)
             if not higher.any():
                 return new, share
             share[higher] *= 0.5

@@ -25,9 +25,6 @@ from angcal.losses import BlockLoss, Logistic
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
 
-# Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
-LARGEST_FORCING, SMALLEST_FORCING = 0.3, 0.03
-
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -102,6 +99,10 @@ class RidgeProblems:
     loss : BlockLoss, default=Logistic()
     """
 
+    MOST_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
+    # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
+    LOOSE, TIGHT = 0.3, 0.03
+
     def __init__(
         self,
         rows: Rows,
@@ -160,6 +161,14 @@ class RidgeProblems:
         xp = self.rows.xp
         columns = on_host(xp.max(xp.abs(gradient), axis=0)).reshape(self.q, -1)
         return columns.max(axis=0) / self.total
+
+    def forcing(self, size: Floats, first: Floats) -> Floats:
+        """The share of its residual that each step may leave, by how far its size has fallen."""
+        return np.maximum(self.LOOSE * np.sqrt(size / np.maximum(first, 1e-300)), self.TIGHT)
+
+    def is_lower(self, value: Any, before: Any) -> Any:
+        """Whether J has not risen; near the optimum it changes by less than its sum's rounding."""
+        return value <= before + 1e-13 * np.abs(before)
 
     def share_moved(self, image: Floats, scores: Floats, coef: Floats) -> Floats:
         """rms(X̃δ)/sd(u) of each problem; NaN where every weight is zero."""
@@ -224,7 +233,7 @@ class NewtonCG(RidgeProblems):
         V = self.stacked(found)
         return self._descend(V, self.rows.forward(V), tol, 0.0)
 
-    def distances(self, found: Solution, forcing: float = SMALLEST_FORCING) -> Floats:
+    def distances(self, found: Solution, forcing: float = RidgeProblems.TIGHT) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem: how far scores still have to move.
 
         As `LinearFit.distance_to_optimum`, which rotations do not change; NaN where every weight
@@ -254,19 +263,18 @@ class NewtonCG(RidgeProblems):
         left, strengths = np.arange(self.m), self.strengths
         first, value = np.full(self.m, np.inf), self.objective(U, V, strengths)
         finished: dict[int, tuple[Any, Any, bool, float]] = {}
-        steps, most = 0, 80
-        for steps in range(most + 1):
+        steps = 0
+        for steps in range(self.MOST_STEPS + 1):
             state = _State(self, strengths, V, U)
             first = np.minimum(first, state.size)
             done = state.is_small(tol) | (state.mean_gradient <= gradient_tol)
-            kept = ~done & (steps < most)
+            kept = ~done & (steps < self.MOST_STEPS)
             self._store(finished, left, ~kept, V, U, done, state.mean_gradient)
             if not kept.any():
                 break
             state, left, strengths = state.only(kept), left[kept], strengths[kept]
             V, U, first, value = self.take(V, kept), self.take(U, kept), first[kept], value[kept]
-            forcing = np.sqrt(state.size / np.maximum(first, 1e-300)) * LARGEST_FORCING
-            step, image = state.newton_step(np.maximum(forcing, SMALLEST_FORCING))
+            step, image = state.newton_step(self.forcing(state.size, first))
             share, value = self._search(strengths, V, U, step, image, value)
             placed = self._factor(share)
             V = V + placed * step
@@ -328,15 +336,14 @@ class NewtonCG(RidgeProblems):
         """For each problem the largest share 1, ½, ¼ … of the step that does not raise J, and J."""
         share, reached = np.ones(len(value)), value.copy()
         left = np.ones(len(value), dtype=bool)
-        for _ in range(30):
+        for _ in range(self.MOST_HALVINGS):
             placed = self._factor(share[left])
             moved = self.objective(
                 self.take(U, left) + placed * self.take(image, left),
                 self.take(V, left) + placed * self.take(step, left),
                 strengths[left],
             )
-            # Near the optimum J changes by less than the rounding of its sum.
-            lower = moved <= value[left] + 1e-13 * np.abs(value[left])
+            lower = self.is_lower(moved, value[left])
             where = np.flatnonzero(left)
             reached[where[lower]] = moved[lower]
             left[where[lower]] = False
@@ -438,7 +445,8 @@ class _State:
             return joined(back + penalty * columns), image.reshape(-1, m)
 
         stop = ResidualDrop(forcing**2)
-        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most_steps=250)
+        most = solver.MOST_CG_STEPS
+        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most)
         values = found.values.reshape(width, q * m)
         # Without images no step was taken: the residual is zero to begin with.
         images = single.forward(values) if found.images is None else found.images
