@@ -50,8 +50,6 @@ HERMITE = tuple(
     for node, weight in zip(*np.polynomial.hermite_e.hermegauss(5), strict=True)
 )
 """Nodes and weights of E f(Z), for a cosine that is known up to a normal error."""
-LEAST_ERROR = 5e-3
-"""Of a cosine that was estimated."""
 HOPELESS = 12.0
 """In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
@@ -92,8 +90,8 @@ class Belief:
         if known.standard_error == 0:
             return [(known.cosine, 1.0)]
         # By the influence of rows, which the study was made with; it is never taken to be known
-        # better than ``LEAST_ERROR``, unless exactly.
-        error = max(known.typical_error, LEAST_ERROR)
+        # better than to 0.005, unless exactly.
+        error = max(known.typical_error, 5e-3)
         # Its sign is taken for known: curves that rise are not averaged with curves that fall.
         low, high = (0.0, 1.0) if known.cosine >= 0 else (-1.0, 0.0)
         return [

@@ -38,7 +38,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import softmax
+from angcal.arrays import slices, softmax
 from angcal.leverages import Leverages
 from angcal.leverages.groups import GroupMoves, Groups
 from angcal.leverages.many_groups import batch_of_groups, batch_takes_groups, far_groups
@@ -53,9 +53,6 @@ from angcal.leverages.steps import left_out, put_back, remaining_curvature
 from angcal.losses import Logistic, Multinomial, curvature_of
 from angcal.problem import LinearFit
 from angcal.rows import FarRows
-
-ROWS_AT_ONCE = 1 << 20
-"""Rows whose counts are in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,8 +395,7 @@ def _shifts_of_two(labels: Floats, weights: Floats) -> Floats:
     """The same for the one score of two classes; some rows at a time."""
     found, total = np.empty(len(labels)), float(weights.sum())
     positive = float(weights @ labels)
-    for start in range(0, len(labels), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    for rows in slices(len(labels), plan.ROWS_AT_ONCE):
         own = labels[rows] == 1.0
         in_class = np.where(own, positive, total - positive)
         found[rows] = np.where(own, 1.0, -1.0) * count_shift(weights[rows], in_class, total)

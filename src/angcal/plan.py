@@ -13,6 +13,8 @@ BLOCK_ENTRIES = 2_000_000
 design up to this size are kept for all penalties of a path."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
 """Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU."""
+ROWS_AT_ONCE = 1 << 20
+"""Rows of which some numbers each are in memory at a time, in place of those of all rows."""
 GRAM_ENTRIES = 1 << 19
 """Entries of a piece whose squares are summed where rows are far: 2 to 4 MB."""
 PRODUCT_ENTRIES = 50_000_000
@@ -57,6 +59,8 @@ SMALLEST_SINGLE_SIDE = 128
 """Below this side factorizations and eigenbases in double precision take next to no time."""
 BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
+BATCH_ENTRIES = 4_000_000
+"""Entries of the rows of all problems of such a batch (32 MB)."""
 SEPARATE_PRODUCTS = 500_000_000
 """Products (n·k²·K, for all penalties) up to which every class has leverages of its own; beyond,
 all share steps γ. On embeddings and images that moves the log-loss by less than 1 %; on few
@@ -80,7 +84,8 @@ KNOT_GAP = 2.1
 """Of log λ, between penalties of a path whose leverages are computed; the others are splines, which
 move the leave-one-out loss of text, advertisements and molecules by up to 1, 0.5 and 0.7 %."""
 LARGEST_RESTING_SIDE = 1000
-"""Factorizations up to this side are as fast with one thread as with several."""
+"""Factorizations up to this side are as fast with one thread as with several, and as sums of
+NumPy's products, which take a second matrix."""
 
 # -- rows that are read anew on every pass ---------------------------------------------------
 
@@ -140,7 +145,7 @@ def penalties_at_once(n: int, d: int, n_classes: int) -> int:
 
     Some 16 for each score: at most an eighth of X together, or 32 MB.
     """
-    return max(1, max(n * d // 8, 4_000_000) // (16 * n * (n_classes if n_classes > 2 else 1)))
+    return max(1, max(n * d // 8, BATCH_ENTRIES) // (16 * n * (n_classes if n_classes > 2 else 1)))
 
 
 def last_step(n: int, width: int) -> float:

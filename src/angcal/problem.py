@@ -38,7 +38,7 @@ from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
 from angcal.rows import Rows, as_rows, rotate
 from angcal.solvers.far_newton import solver_for
-from angcal.solvers.newton_cg import LARGEST_FORCING, Solution
+from angcal.solvers.newton_cg import Solution
 
 
 class SeparableDataError(ValueError):
@@ -373,7 +373,7 @@ class LinearFit:
         solver = solver_for(self.rows, self.labels, self.weights, strengths, self.loss)
         done = np.ones(1, dtype=bool)
         here = Solution(self.coef.T, self.intercept, self.scores, done, np.zeros(1), 0, 0)
-        return float(solver.distances(here, LARGEST_FORCING)[0])
+        return float(solver.distances(here, solver.LOOSE)[0])
 
     def with_hessian(self, hessian: Any) -> LinearFit:
         """The same fit, whose Hessian is at hand."""

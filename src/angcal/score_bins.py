@@ -14,13 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 
 COARSE_SPACING, FINE_SPACING = 1 / 16, 1 / 32
 """In standard deviations of the score, for few rows and for many. The finer one lowers a slope by
 0.016 %, a tenth of its standard error at a million rows."""
-AT_ONCE = 1 << 20
-"""Rows whose places are in memory at a time."""
 REACH = 8.0
 """Scores further out than this keep a node of their own."""
 
@@ -118,16 +118,16 @@ def _gathered(scores: Floats, labels: Floats, spacing: float, first: int, count:
 def bin_all(standard_scores: Floats, labels: Floats, weights: list[Floats]) -> list[BinnedScores]:
     """Gather rows at nodes under several sets of weights; many rows a part at a time."""
     n = len(standard_scores)
-    if n <= AT_ONCE:
+    if n <= plan.ROWS_AT_ONCE:
         found = gather(standard_scores, labels)
         return [found.weigh(each) for each in weights]
-    slices = [slice(start, min(start + AT_ONCE, n)) for start in range(0, n, AT_ONCE)]
-    grids = [_grid(standard_scores[rows], FINE_SPACING) for rows in slices]
+    parts_of_rows = list(slices(n, plan.ROWS_AT_ONCE))
+    grids = [_grid(standard_scores[rows], FINE_SPACING) for rows in parts_of_rows]
     ends = [(first, first + count) for first, count in grids if count]
     first = min((low for low, _ in ends), default=0)
     count = max((high for _, high in ends), default=0) - first
     parts: list[list[BinnedScores]] = [[] for _ in weights]
-    for rows in slices:
+    for rows in parts_of_rows:
         own = _gathered(standard_scores[rows], labels[rows], FINE_SPACING, first, count)
         for part, each in zip(parts, weights, strict=True):
             part.append(own.weigh(each[rows]))

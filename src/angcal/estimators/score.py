@@ -19,9 +19,6 @@ from angcal.estimators.training import Training
 from angcal.multiclass import class_scores
 from angcal.sklearn_problems import is_joint, point_of, unwrap
 
-GROUP_SPLITS = 20
-"""Tries to set whole groups aside such that every class is on both sides."""
-
 
 class ScoreCalibratedClassifier(AroundModel):
     r"""P(y=1|x) = m(ŵᵀx) with m fitted on scores whose labels the fit has not seen.
@@ -189,7 +186,8 @@ class ScoreCalibratedClassifier(AroundModel):
             if groups is None:
                 splits = [train_test_split(np.arange(len(codes)), stratify=codes, **options)]
             else:
-                whole = GroupShuffleSplit(n_splits=GROUP_SPLITS, **options)
+                # Tries, until every class is on both sides.
+                whole = GroupShuffleSplit(n_splits=20, **options)
                 splits = list(whole.split(codes, groups=groups.codes))
             for parts in splits:
                 if all(len(np.unique(codes[part])) == K for part in parts):

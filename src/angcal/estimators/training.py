@@ -20,8 +20,6 @@ from angcal.observables import Observables
 from angcal.rows import FarRows, TensorRows, as_rows
 
 SMALLEST_SAMPLE = 5
-COMPARED = 1 << 18
-"""Rows that are compared with their neighbors at a time."""
 ARRAY_RULES: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -377,9 +375,8 @@ def copies(X: Matrix) -> np.ndarray:
     near = 1e-3 * np.quantile(apart, 0.05, axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])
     numbers, number = np.empty(n, dtype=np.intp), 0
-    for start in range(0, n, COMPARED):
-        own = order[start : start + COMPARED]
-        before = order[max(start - 1, 0)]
+    for rows in slices(n, plan.ROWS_AT_ONCE):
+        own, before = order[rows], order[max(rows.start - 1, 0)]
         differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
         numbers[own] = number + np.cumsum(differ)
         number = int(numbers[own[-1]])

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.threads import side_pools_at_rest
 
-LARGEST_NUMPY_SIDE = 1000
 LEAF = 48
-
-
 TOO_LARGE = "Columns of X are so large that their squares are infinite; scale them to about 1."
 
 
@@ -68,12 +66,12 @@ class Triangle:
 
     def at_rest(self) -> AbstractContextManager[None]:
         """One thread for SciPy where more would not help."""
-        return side_pools_at_rest() if len(self) <= LARGEST_NUMPY_SIDE else nullcontext()
+        return side_pools_at_rest() if len(self) <= plan.LARGEST_RESTING_SIDE else nullcontext()
 
 
 def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64) -> Floats:
     """Σ YᵀY over blocks Y of rows, symmetric; a large one without a second matrix of its size."""
-    if side <= LARGEST_NUMPY_SIDE:
+    if side <= plan.LARGEST_RESTING_SIDE:
         total = np.zeros((side, side), dtype=dtype)
         for number, block in enumerate(blocks):
             # YᵀY is recognized as symmetric and costs half of a general product. What is too large
@@ -138,11 +136,11 @@ def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
 def _factorize(matrix: Floats) -> Triangle:
     # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
     matrix = matrix if matrix.flags.f_contiguous else matrix.T
-    factorize, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))
-    if len(matrix) > LARGEST_NUMPY_SIDE:
-        return Triangle(_checked(*factorize(matrix, lower=1, overwrite_a=1)))
+    factor, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))
+    if len(matrix) > plan.LARGEST_RESTING_SIDE:
+        return Triangle(_checked(*factor(matrix, lower=1, overwrite_a=1)))
     with side_pools_at_rest():
-        lower = _checked(*factorize(matrix, lower=1, overwrite_a=1))
+        lower = _checked(*factor(matrix, lower=1, overwrite_a=1))
         return Triangle(lower, invert(lower, lower=1)[0])
 
 

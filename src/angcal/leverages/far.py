@@ -22,6 +22,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
 from angcal.leverages.groups import (
     Blocks,
@@ -33,7 +34,6 @@ from angcal.leverages.groups import (
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import FarRows, dense_parts
 
-SIGN_ROWS = 100_000  # rows whose signs are drawn at a time
 PROBES = 32  # as many as for rows in memory
 
 
@@ -213,10 +213,9 @@ def packed_signs(n: int) -> np.ndarray:
     """Random signs, one bit each, (n, probes/8)."""
     rng = np.random.default_rng(0)
     found = np.empty((n, PROBES // 8), dtype=np.uint8)
-    for start in range(0, n, SIGN_ROWS):
-        shape = (min(SIGN_ROWS, n - start), PROBES)
-        signs = rng.choice([-1.0, 1.0], size=shape) > 0
-        found[start : start + len(signs)] = np.packbits(signs, axis=1)
+    for rows in slices(n, 100_000):  # 26 MB of signs before they are packed
+        signs = rng.choice([-1.0, 1.0], size=(rows.stop - rows.start, PROBES)) > 0
+        found[rows] = np.packbits(signs, axis=1)
     return found
 
 

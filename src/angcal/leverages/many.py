@@ -26,9 +26,6 @@ from angcal.leverages.steps import remaining_curvature
 from angcal.rows import DenseRows, FarRows, RotatedRows, Rows, SparseRows, TensorRows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
-SMALLEST_STEP = 1e-2
-"""Of a row, in units of its size."""
-
 
 @dataclass(frozen=True, eq=False)
 class Leverages:
@@ -115,7 +112,7 @@ def many_leverages(
     if quick and isinstance(rows, TensorRows):
         rows = DenseRows(on_host(rows.X), rows.intercept)
     if isinstance(rows, DenseRows) and (quick or method == "single"):
-        size = max(1, 4_000_000 // (n * (k + 1)))  # 32 MB of rows of all problems
+        size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
         parts = [(D[:, part], strengths[part]) for part in slices(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])
@@ -235,9 +232,9 @@ def _at_knots(
     def between(values: Floats, axis: int) -> Floats:
         return np.exp(CubicSpline(x[places], np.log(values), axis=axis)(x))
 
-    # Of sampled rows rounding may have left less than nothing.
+    # Of sampled rows rounding may have left less than nothing: a hundredth of its size is least.
     own = (found.values - levels[places]) / remaining_curvature(found.values, D_few)
-    own = np.maximum(own, SMALLEST_STEP * sizes[:, places])
+    own = np.maximum(own, 1e-2 * sizes[:, places])
     steps = sizes * between(own / sizes[:, places], 1)
     h = (steps + levels) / (1.0 + steps * D)
     h[:, places] = found.values

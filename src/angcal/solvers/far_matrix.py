@@ -20,22 +20,15 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.cholesky import SingularHessianError
 from angcal.leverages.far import FarHessian, gram_of_block, precision
-from angcal.losses import BlockLoss, Logistic
+from angcal.losses import BlockLoss
 from angcal.rows import FarRows, dense_parts
 from angcal.solvers.far_newton import (
-    MOST_HALVINGS,
-    MOST_NEWTON_STEPS,
-    ROUNDING,
     Watch,
     pulled,
     require_finite,
     scores_of_block,
-    start_of,
 )
-from angcal.solvers.newton_cg import Solution
-
-MOST_CLOSINGS = 6
-TINY, HUGE = 1e-20, 1e30
+from angcal.solvers.newton_cg import RidgeProblems, Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +54,7 @@ class Look:
     whole: bool
 
 
-class MatrixNewton:
+class MatrixNewton(RidgeProblems):
     """The problem J of one design whose rows are far.
 
     Parameters
@@ -96,9 +89,9 @@ class MatrixNewton:
         loss: BlockLoss | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self.rows, self.labels, self.weights, self.strength = rows, labels, weights, strength
-        self.loss: BlockLoss = Logistic() if loss is None else loss
-        self.total, self._watch = float(weights.sum()), watch
+        super().__init__(rows, labels, weights, np.array([strength]), loss)
+        self.rows: FarRows = rows
+        self.strength, self._watch = strength, watch
         self.single = rows.shape[1] >= plan.SMALLEST_SINGLE_SIDE
         self.hessian: FarHessian
         self.gram: Floats
@@ -113,12 +106,12 @@ class MatrixNewton:
         n, width = self.rows.shape[0], self.rows.width
         some = max(1, min(plan.MOST_STRIDE, int(n / (20 * width))))
         if start is None:
-            V = start_of(self.rows, self.loss, self.labels, self.weights, 1)
+            V = self.start()
         else:
             V, some = np.array(start, dtype=np.float64).reshape(width, 1), 1
         last = plan.last_step(n, width)
         look, moved, steps = self._look(V, some), np.inf, 0
-        for steps in range(1, MOST_NEWTON_STEPS + 1):  # noqa: B007 (its last value is the count)
+        for steps in range(1, self.MOST_STEPS + 1):  # noqa: B007 (its last value is the count)
             look = self._factorized(look, some)
             step, before = self._step(look.gradient), moved
             moved = self._movement(look.V + step, step)
@@ -138,14 +131,15 @@ class MatrixNewton:
         """Steps with the last matrix until too little is left; scores at their end."""
         f = partial(_closing_of_block, self.loss, self.rows.intercept)
         lines: Any = None
-        for closing in range(MOST_CLOSINGS):
+        most = 6  # steps with one matrix, each of which leaves less than half of what is left
+        for closing in range(most):
             lines = None  # as large as several vectors of all rows
             shared = (V, self.rows.directions)
             lines, gradient = self.rows.sweep(f, shared, (self.labels, self.weights))
             gradient = gradient + self._penalty * V
             step, before = self._step(gradient), self.left
             self.left = self._movement(V, step)
-            if self.left <= enough or self.left > 0.5 * before or closing == MOST_CLOSINGS - 1:
+            if self.left <= enough or self.left > 0.5 * before or closing == most - 1:
                 break
             V = V + step
             self._tell(V)
@@ -161,7 +155,8 @@ class MatrixNewton:
         """The look whose matrix was factorized: made anew where single precision would not do."""
         if self.single:
             diagonal = np.diag(look.gram)
-            if np.all((diagonal >= TINY) & (diagonal <= HUGE)):
+            # Products of two entries have room on both sides.
+            if np.all((diagonal >= 1e-20) & (diagonal <= 1e30)):
                 try:
                     self._factorize(look.gram)
                     if self.hessian.inflation <= plan.LARGEST_SINGLE_INFLATION:
@@ -201,10 +196,9 @@ class MatrixNewton:
     def _moved(self, look: Look, step: Floats, stride: int, far: bool) -> tuple[Look, bool]:
         """The best point along a step, several shares of which are looked at where it is long."""
         shares = np.array(plan.LADDER if far else (1.0,))
-        for _ in range(MOST_HALVINGS):
+        for _ in range(self.MOST_HALVINGS):
             new = self._look(look.V, stride, step, shares)
-            # Near the optimum J changes by less than the rounding of its sum.
-            if new.value <= look.value + ROUNDING * abs(look.value):
+            if self.is_lower(new.value, look.value):
                 return new, True
             shares = shares * 0.25
         return look, False

@@ -25,13 +25,14 @@ from scipy import linalg
 from angcal import plan
 from angcal._typing import Floats
 from angcal.leverages.far import grams_of_block
-from angcal.losses import BlockLoss, Logistic
+from angcal.losses import BlockLoss
 from angcal.rows import FarRows, Rows, dense_parts
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
-from angcal.solvers.newton_cg import LARGEST_FORCING, SMALLEST_FORCING, NewtonCG, Solution
-
-MOST_NEWTON_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
-ROUNDING = 1e-13
+from angcal.solvers.newton_cg import (
+    NewtonCG,
+    RidgeProblems,
+    Solution,
+)
 
 Watch = Callable[[Floats], None]
 """Gets the point, (d + 1, scores · penalties), after each Newton step."""
@@ -126,7 +127,7 @@ class Look:
     totals: Floats
 
 
-class FarNewton:
+class FarNewton(RidgeProblems):
     """The problems J_c of one design whose rows are far.
 
     Parameters
@@ -150,10 +151,8 @@ class FarNewton:
         scatter: Scatter | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self.rows, self.labels, self.weights = rows, labels, weights
-        self.loss: BlockLoss = Logistic() if loss is None else loss
-        self.strengths = np.asarray(strengths, dtype=np.float64)
-        self.m, self.q, self.total = len(self.strengths), self.loss.n_scores, float(weights.sum())
+        super().__init__(rows, labels, weights, strengths, loss)
+        self.rows: FarRows = rows
         self._given_scatter, self._watch = scatter, watch
 
     @cached_property
@@ -168,25 +167,22 @@ class FarNewton:
     ) -> Solution:
         """Minimize every J_c, from zero or from a (d + 1, q·m) point; as `NewtonCG.solve`."""
         if start is None:
-            V = start_of(self.rows, self.loss, self.labels, self.weights, self.m)
+            V = self.start()
         else:
             V = self._own_coordinates(np.reshape(start, (self.rows.width, self.q * self.m)))
         return self._descend(V, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:
         """The same from where another solution ended."""
-        return self._descend(self._own_coordinates(self._stacked(found)), tol, 0.0)
+        return self._descend(self._own_coordinates(self.stacked(found)), tol, 0.0)
 
-    def distances(self, found: Solution, forcing: float = SMALLEST_FORCING) -> Floats:
+    def distances(self, found: Solution, forcing: float = RidgeProblems.TIGHT) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem, as `NewtonCG.distances`."""
-        look = self._look(self._own_coordinates(self._stacked(found)), self.strengths)
+        look = self._look(self._own_coordinates(self.stacked(found)), self.strengths)
         step = self._newton_step(look, self.strengths, np.full(self.m, forcing))
-        V = np.hstack([self.scatter.out(step), self._stacked(found)])
+        V = np.hstack([self.scatter.out(step), self.stacked(found)])
         image, scores = np.hsplit(self.rows.forward(V), 2)
-        shift = np.sqrt(self._per_problem(image**2).mean(axis=0))
-        spread = np.sqrt(self._per_problem(np.var(scores, axis=0)[None, :])[0])
-        moved = self._per_problem(np.abs(found.coef)).any(axis=0)
-        return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+        return self.share_moved(image, scores, found.coef)
 
     # -- with conjugate gradients ------------------------------------------------------------
 
@@ -194,23 +190,22 @@ class FarNewton:
         left, V = np.arange(self.m), V.copy()
         look, first = self._look(V, self.strengths), np.full(self.m, np.inf)
         converged, gradient, steps = np.zeros(self.m, bool), np.zeros(self.m), 0
-        for steps in range(MOST_NEWTON_STEPS + 1):
-            size, largest = self._size(look, left), self._largest(look)
+        for steps in range(self.MOST_STEPS + 1):
+            size, largest = self._size(look, left), self.largest(look.gradient)
             gradient[left] = largest
             done = self._is_small(look, size, tol) | (largest <= gradient_tol)
             converged[left[done]] = True
             left, look, first = left[~done], self._only(look, ~done), first[~done]
-            if not len(left) or steps == MOST_NEWTON_STEPS:
+            if not len(left) or steps == self.MOST_STEPS:
                 break
             first = np.minimum(first, size[~done])
-            forcing = np.sqrt(size[~done] / np.maximum(first, 1e-300)) * LARGEST_FORCING
             strengths = self.strengths[left]
-            step = self._newton_step(look, strengths, np.maximum(forcing, SMALLEST_FORCING))
+            step = self._newton_step(look, strengths, self.forcing(size[~done], first))
             look, share = self._moved(look, step, strengths)
-            V[:, self._columns(left)] = look.V
+            V[:, self.columns_of(left, self.m)] = look.V
             self._tell(V)
             kept = share > 0  # rounding leaves the others nothing to gain
-            gradient[left] = self._largest(look)
+            gradient[left] = self.largest(look.gradient)
             left, look, first = left[kept], self._only(look, kept), first[kept]
             if not len(left):
                 break
@@ -219,9 +214,9 @@ class FarNewton:
     def _newton_step(self, look: Look, strengths: Floats, forcing: Floats) -> Floats:
         """δ by conjugate gradients."""
         m, width, q = len(strengths), self.rows.width, self.q
-        unit = self._largest(look) * self.total
-        unit = self._per_column(np.where(unit > 0, unit, 1.0))
-        penalty, point = self._penalty(strengths), self.scatter.out(look.V)
+        unit = self.largest(look.gradient) * self.total
+        unit = self.per_column(np.where(unit > 0, unit, 1.0))
+        penalty, point = self.penalty(strengths), self.scatter.out(look.V)
         f = partial(_product_of_block, self.loss, self.rows.intercept)
 
         def apply(P: Floats) -> tuple[Floats, None]:
@@ -232,7 +227,7 @@ class FarNewton:
         rhs, scale = -look.gradient / unit, 1.0 / self._diagonal(look, strengths)
         shape, stop = (width * q, m), ResidualDrop(forcing**2)
         found = conjugate_gradients(
-            apply, rhs.reshape(shape), scale.reshape(shape), stop, MOST_CG_STEPS
+            apply, rhs.reshape(shape), scale.reshape(shape), stop, self.MOST_CG_STEPS
         )
         return unit * found.values.reshape(width, q * m)
 
@@ -242,54 +237,44 @@ class FarNewton:
         f = partial(_look_of_block, self.loss, self.rows.intercept)
         found = self.rows.sum(f, (self.scatter.out(V),), (self.labels, self.weights))
         value, gradient, totals = found
-        d = self.rows.shape[1]
-        lengths = self._per_problem(np.sum(V[:d] ** 2, axis=0)[None, :])[0]
         return Look(
             V,
-            self.scatter.back(gradient) + self._penalty(strengths) * V,
-            value + 0.5 * strengths * lengths,
+            self.scatter.back(gradient) + self.penalty(strengths) * V,
+            value + 0.5 * strengths * self.squares(V),
             totals,
         )
 
     def _moved(self, look: Look, step: Floats, strengths: Floats) -> tuple[Look, Floats]:
         """The point after the largest share 1, ½, ¼ … of the step that does not raise J."""
         share = np.ones(len(strengths))
-        for _ in range(MOST_HALVINGS):
-            new = self._look(look.V + self._per_column(share) * step, strengths)
-            # Near the optimum J changes by less than the rounding of its sum.
-            higher = ~(new.value <= look.value + ROUNDING * np.abs(look.value))
+        for _ in range(self.MOST_HALVINGS):
+            new = self._look(look.V + self.per_column(share) * step, strengths)
+            higher = ~self.is_lower(new.value, look.value)
             if not higher.any():
                 return new, share
             share[higher] *= 0.5
         share[higher] = 0.0
-        return self._look(look.V + self._per_column(share) * step, strengths), share
+        return self._look(look.V + self.per_column(share) * step, strengths), share
 
     def _only(self, look: Look, kept: np.ndarray) -> Look:
         """The same for fewer problems."""
         if kept.all():
             return look
-        own = (len(kept) * np.arange(self.q)[:, None] + np.flatnonzero(kept)).ravel()
+        own = self.columns_of(np.flatnonzero(kept), len(kept))
         return Look(look.V[:, own], look.gradient[:, own], look.value[kept], look.totals[own])
-
-    def _columns(self, problems: np.ndarray) -> np.ndarray:
-        return (self.m * np.arange(self.q)[:, None] + problems).ravel()
 
     def _diagonal(self, look: Look, strengths: Floats) -> Floats:
         """Of the Hessians, each curvature taken as the same share of ω for all rows."""
         totals = np.maximum(look.totals, 1e-300)
-        return self.scatter.moments[:, None] * (totals / self.total) + self._penalty(strengths)
+        return self.scatter.moments[:, None] * (totals / self.total) + self.penalty(strengths)
 
     def _size(self, look: Look, left: np.ndarray) -> Floats:
         """Length of the next step of each problem, by the Hessian's diagonal."""
         step = look.gradient / self._diagonal(look, self.strengths[left])
-        return self._lengths(step)
-
-    def _lengths(self, values: Floats) -> Floats:
-        slopes = values[: self.rows.shape[1]]
-        return np.sqrt(self._per_problem(np.sum(slopes**2, axis=0)[None, :])[0])
+        return np.sqrt(self.squares(step))
 
     def _is_small(self, look: Look, size: Floats, tol: float) -> np.ndarray:
-        small = size <= tol * self._lengths(look.V)
+        small = size <= tol * np.sqrt(self.squares(look.V))
         if not self.rows.intercept:
             return small
         d = self.rows.shape[1]
@@ -297,28 +282,6 @@ class FarNewton:
         spread = np.sqrt(self.scatter.moments[:d] @ look.V[:d] ** 2 / self.total)
         close = level <= tol * np.maximum(spread, tol)
         return small & np.all(close.reshape(self.q, -1), axis=0)
-
-    def _largest(self, look: Look) -> Floats:
-        """Largest |∂J| over Σω of each problem."""
-        largest = np.abs(look.gradient).max(axis=0).reshape(self.q, -1)
-        return largest.max(axis=0) / self.total
-
-    def _penalty(self, strengths: Floats) -> Floats:
-        penalty = np.tile(self._per_column(strengths), (self.rows.width, 1))
-        if self.rows.intercept:
-            penalty[-1] = 0.0
-        return penalty
-
-    def _per_column(self, values: Floats) -> Floats:
-        return np.tile(values, self.q)
-
-    def _per_problem(self, values: Floats) -> Floats:
-        return values.reshape(len(values), self.q, -1).sum(axis=1)
-
-    def _stacked(self, found: Solution) -> Floats:
-        if not self.rows.intercept:
-            return found.coef
-        return np.vstack([found.coef, found.intercepts[None, :]])
 
     def _own_coordinates(self, V: Floats) -> Floats:
         """T⁻¹V: B of T = [B 0; −x̄ᵀB 1] is orthogonal."""
@@ -341,14 +304,6 @@ class FarNewton:
         scores = self.rows.image_and_marks(out) if self.m == 1 else None
         intercepts = out[d] if self.rows.intercept else np.zeros(self.q * self.m)
         return Solution(out[:d], intercepts, scores, converged, gradient, steps, self.rows.passes)
-
-
-def start_of(rows: FarRows, loss: BlockLoss, labels: Floats, weights: Floats, m: int) -> Floats:
-    """The best constant fit of m problems, (d + 1, q·m)."""
-    V = np.zeros((rows.width, loss.n_scores * m))
-    if rows.intercept:
-        V[-1] = np.repeat(np.atleast_1d(loss.constant_scores(labels, weights)), m)
-    return V
 
 
 # -- functions of a block --------------------------------------------------------------------

@@ -25,9 +25,6 @@ from angcal.losses import BlockLoss, Logistic
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
 
-# Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
-LARGEST_FORCING, SMALLEST_FORCING = 0.3, 0.03
-
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -87,8 +84,8 @@ class Solution:
         return coef.T, intercepts, None if scores is None else np.ascontiguousarray(scores)
 
 
-class NewtonCG:
-    """The problems J_c of one design.
+class RidgeProblems:
+    """The problems J_c of one design, and what every way to solve them shares.
 
     Parameters
     ----------
@@ -100,6 +97,95 @@ class NewtonCG:
     strengths : (m,) array
         λ, positive.
     loss : BlockLoss, default=Logistic()
+    """
+
+    MOST_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
+    # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
+    LOOSE, TIGHT = 0.3, 0.03
+
+    def __init__(
+        self,
+        rows: Rows,
+        labels: Floats,
+        weights: Floats,
+        strengths: Floats,
+        loss: BlockLoss | None = None,
+    ) -> None:
+        self.rows, self.labels, self.weights = rows, labels, weights
+        self.loss: BlockLoss = Logistic() if loss is None else loss
+        self.strengths = np.asarray(strengths, dtype=np.float64)
+        self.m, self.q, self.total = len(self.strengths), self.loss.n_scores, float(weights.sum())
+
+    def start(self) -> Floats:
+        """The best constant fit, (d + 1, q·m)."""
+        V = np.zeros((self.rows.width, self.q * self.m))
+        if self.rows.intercept:
+            constant = self.loss.constant_scores(self.labels, self.weights)
+            V[-1] = np.repeat(np.atleast_1d(constant), self.m)
+        return V
+
+    def stacked(self, found: Solution) -> Any:
+        """The point where a solution ended."""
+        if not self.rows.intercept:
+            return found.coef
+        return concatenate([found.coef, found.intercepts[None, :]], self.rows.xp)
+
+    def penalty(self, strengths: Floats) -> Floats:
+        """λ of every entry of V, 0 for intercepts."""
+        penalty = np.tile(self.per_column(strengths), (self.rows.width, 1))
+        if self.rows.intercept:
+            penalty[-1] = 0.0
+        return penalty
+
+    def per_problem(self, values: Floats) -> Floats:
+        """Sums over the scores of each problem, (·, q·m) -> (·, m)."""
+        # Not −1 for m: there may be no row at all, where X has no column that varies.
+        m = values.shape[1] // self.q
+        return values if self.q == 1 else values.reshape(len(values), self.q, m).sum(axis=1)
+
+    def per_column(self, values: Floats) -> Floats:
+        """A number of each problem for each of its columns."""
+        return values if self.q == 1 else np.tile(values, self.q)
+
+    def columns_of(self, problems: np.ndarray, m: int) -> np.ndarray:
+        """Columns that hold these of m problems."""
+        return (m * np.arange(self.q)[:, None] + problems).ravel()
+
+    def squares(self, V: Any) -> Floats:
+        """‖·‖² of the slopes of each problem."""
+        slopes = V[: self.rows.shape[1]]
+        return self.per_problem(on_host(self.rows.xp.sum(slopes * slopes, axis=0))[None, :])[0]
+
+    def largest(self, gradient: Any) -> Floats:
+        """Largest |∂J| over Σω of each problem."""
+        xp = self.rows.xp
+        columns = on_host(xp.max(xp.abs(gradient), axis=0)).reshape(self.q, -1)
+        return columns.max(axis=0) / self.total
+
+    def forcing(self, size: Floats, first: Floats) -> Floats:
+        """The share of its residual that each step may leave, by how far its size has fallen."""
+        return np.maximum(self.LOOSE * np.sqrt(size / np.maximum(first, 1e-300)), self.TIGHT)
+
+    def is_lower(self, value: Any, before: Any) -> Any:
+        """Whether J has not risen; near the optimum it changes by less than its sum's rounding."""
+        return value <= before + 1e-13 * np.abs(before)
+
+    def share_moved(self, image: Floats, scores: Floats, coef: Floats) -> Floats:
+        """rms(X̃δ)/sd(u) of each problem; NaN where every weight is zero."""
+        shift = np.sqrt(self.per_problem(image**2).mean(axis=0))
+        spread = np.sqrt(self.per_problem(np.var(scores, axis=0)[None, :])[0])
+        moved = self.per_problem(np.abs(coef)).any(axis=0)
+        with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
+            return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+
+
+class NewtonCG(RidgeProblems):
+    """The problems J_c of one design, solved where X and its scores are at hand.
+
+    Parameters
+    ----------
+    rows, labels, weights, strengths, loss
+        As in :class:`RidgeProblems`.
     moments : (d,) array, optional
         Σ_i ω_i x_ij², by which steps are scaled; computed where it is not given.
     """
@@ -113,12 +199,7 @@ class NewtonCG:
         loss: BlockLoss | None = None,
         moments: Floats | None = None,
     ) -> None:
-        self.rows = rows
-        self.loss: BlockLoss = Logistic() if loss is None else loss
-        self.strengths = np.asarray(strengths, dtype=np.float64)
-        self.m, self.q = len(self.strengths), self.loss.n_scores
-        self.labels, self.total = labels, float(weights.sum())
-        self._host_weights = weights
+        super().__init__(rows, labels, weights, strengths, loss)
         self._y, self._omega = rows.place(labels)[:, None], rows.place(weights)[:, None]
         self._single = rows.single()
         moments = rows.column_squares(weights)[0] if moments is None else moments
@@ -141,61 +222,33 @@ class NewtonCG:
         gradient_tol : float, default=0
             Or when the largest entry of its mean gradient is at most this.
         """
-        n, width, columns = self.rows.shape[0], self.rows.width, self.q * self.m
-        V = np.zeros((width, columns))
-        if self.rows.intercept:
-            start = self.loss.constant_scores(self.labels, self._host_weights)
-            V[-1] = np.repeat(np.atleast_1d(start), self.m)
-        place, xp = self.rows.place, self.rows.xp
+        V, place, xp = self.start(), self.rows.place, self.rows.xp
         # Made where the rows are: it is as large as n × q·m.
-        U = xp.broadcast_to(place(V[-1:] * self.rows.intercept), (n, columns)) + 0.0
+        shape = (self.rows.shape[0], V.shape[1])
+        U = xp.broadcast_to(place(V[-1:] * self.rows.intercept), shape) + 0.0
         return self._descend(place(V), U, tol, gradient_tol)
 
     def continued(self, found: Solution, tol: float) -> Solution:
         """The same from where another solution ended."""
-        V = self._stacked(found)
+        V = self.stacked(found)
         return self._descend(V, self.rows.forward(V), tol, 0.0)
 
-    def distances(self, found: Solution, forcing: float = SMALLEST_FORCING) -> Floats:
+    def distances(self, found: Solution, forcing: float = RidgeProblems.TIGHT) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem: how far scores still have to move.
 
         As `LinearFit.distance_to_optimum`, which rotations do not change; NaN where every weight
         is zero. ``forcing`` is the share of the residual that δ may leave.
         """
-        state = _State(self, self.strengths, self._stacked(found), found.scores)
+        state = _State(self, self.strengths, self.stacked(found), found.scores)
         _, image = state.newton_step(np.full(self.m, forcing))
-        shift = np.sqrt(self._per_problem(on_host(image) ** 2).mean(axis=0))
-        scores = on_host(found.scores)
-        spread = np.sqrt(self._per_problem(np.var(scores, axis=0)[None, :])[0])
-        moved = self._per_problem(np.abs(on_host(found.coef))).any(axis=0)
-        with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
-            return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+        return self.share_moved(on_host(image), on_host(found.scores), on_host(found.coef))
 
     # -- the iteration -----------------------------------------------------------------------
-
-    def _stacked(self, found: Solution) -> Any:
-        if not self.rows.intercept:
-            return found.coef
-        return concatenate([found.coef, found.intercepts[None, :]], self.rows.xp)
-
-    def _per_problem(self, values: Floats) -> Floats:
-        """Sums over the scores of each problem, (·, q·m) -> (·, m)."""
-        # Not −1 for m: there may be no row at all, where X has no column that varies.
-        m = values.shape[1] // self.q
-        return values if self.q == 1 else values.reshape(len(values), self.q, m).sum(axis=1)
 
     def _factor(self, values: Floats) -> Any:
         """A number of each problem as a factor of its columns."""
         columns = self.per_column(values)
         return factor_like(columns, self._y) if self.rows.xp is not np else columns
-
-    def per_column(self, values: Floats) -> Floats:
-        """A number of each problem for each of its columns."""
-        return values if self.q == 1 else np.tile(values, self.q)
-
-    def columns_of(self, problems: np.ndarray, m: int) -> np.ndarray:
-        """Columns that hold these of m problems."""
-        return (m * np.arange(self.q)[:, None] + problems).ravel()
 
     def take(self, values: Any, kept: np.ndarray) -> Any:
         """Columns of the problems at ``kept``, a mask."""
@@ -210,19 +263,18 @@ class NewtonCG:
         left, strengths = np.arange(self.m), self.strengths
         first, value = np.full(self.m, np.inf), self.objective(U, V, strengths)
         finished: dict[int, tuple[Any, Any, bool, float]] = {}
-        steps, most = 0, 80
-        for steps in range(most + 1):
+        steps = 0
+        for steps in range(self.MOST_STEPS + 1):
             state = _State(self, strengths, V, U)
             first = np.minimum(first, state.size)
             done = state.is_small(tol) | (state.mean_gradient <= gradient_tol)
-            kept = ~done & (steps < most)
+            kept = ~done & (steps < self.MOST_STEPS)
             self._store(finished, left, ~kept, V, U, done, state.mean_gradient)
             if not kept.any():
                 break
             state, left, strengths = state.only(kept), left[kept], strengths[kept]
             V, U, first, value = self.take(V, kept), self.take(U, kept), first[kept], value[kept]
-            forcing = np.sqrt(state.size / np.maximum(first, 1e-300)) * LARGEST_FORCING
-            step, image = state.newton_step(np.maximum(forcing, SMALLEST_FORCING))
+            step, image = state.newton_step(self.forcing(state.size, first))
             share, value = self._search(strengths, V, U, step, image, value)
             placed = self._factor(share)
             V = V + placed * step
@@ -274,10 +326,9 @@ class NewtonCG:
 
     def objective(self, U: Any, V: Any, strengths: Floats) -> Floats:
         """J_c at scores U."""
-        xp, d = self.rows.xp, self.rows.shape[1]
+        xp = self.rows.xp
         loss = on_host(xp.sum(self._omega * self.loss.values(U, self._y, xp), axis=0))
-        lengths = self._per_problem(on_host(xp.sum(V[:d] * V[:d], axis=0))[None, :])[0]
-        return loss + 0.5 * strengths * lengths
+        return loss + 0.5 * strengths * self.squares(V)
 
     def _search(
         self, strengths: Floats, V: Any, U: Any, step: Any, image: Any, value: Floats
@@ -285,15 +336,14 @@ class NewtonCG:
         """For each problem the largest share 1, ½, ¼ … of the step that does not raise J, and J."""
         share, reached = np.ones(len(value)), value.copy()
         left = np.ones(len(value), dtype=bool)
-        for _ in range(30):
+        for _ in range(self.MOST_HALVINGS):
             placed = self._factor(share[left])
             moved = self.objective(
                 self.take(U, left) + placed * self.take(image, left),
                 self.take(V, left) + placed * self.take(step, left),
                 strengths[left],
             )
-            # Near the optimum J changes by less than the rounding of its sum.
-            lower = moved <= value[left] + 1e-13 * np.abs(value[left])
+            lower = self.is_lower(moved, value[left])
             where = np.flatnonzero(left)
             reached[where[lower]] = moved[lower]
             left[where[lower]] = False
@@ -353,28 +403,20 @@ class _State:
             (take(self._gradient, kept), solver.loss.taken(self._D, kept, take)),
         )
 
-    def _norms(self, values: Any) -> Floats:
-        """‖·‖ over the slopes of each problem."""
-        slopes = values[: self._solver.rows.shape[1]]
-        squares = on_host(self._solver.rows.xp.sum(slopes * slopes, axis=0))
-        return np.sqrt(self._solver._per_problem(squares[None, :])[0])
-
     @cached_property
     def size(self) -> Floats:
         """‖M⁻¹∇J‖ with the Hessian's diagonal M: length of the next step, roughly."""
-        return self._norms(self._scale * self._gradient)
+        return np.sqrt(self._solver.squares(self._scale * self._gradient))
 
     @cached_property
     def mean_gradient(self) -> Floats:
         """Largest |∂J| over Σω of each problem."""
-        xp = self._solver.rows.xp
-        largest = on_host(xp.max(xp.abs(self._gradient), axis=0)).reshape(self._solver.q, -1)
-        return largest.max(axis=0) / self._solver.total
+        return self._solver.largest(self._gradient)
 
     def is_small(self, tol: float) -> np.ndarray:
         """Whether the next step of each problem is below the tolerance."""
         solver = self._solver
-        small = self.size <= tol * self._norms(self._V)
+        small = self.size <= tol * np.sqrt(solver.squares(self._V))
         if not solver.rows.intercept:
             return small
         level = np.abs(on_host(self._gradient[-1])) / self._totals
@@ -391,10 +433,7 @@ class _State:
         per_column = solver._factor(unit)
         rhs = _converted(-self._gradient / per_column, single)
         scale, D = _converted(self._scale, single), solver.loss.converted(self._D, single)
-        ridge = np.tile(solver.per_column(self._strengths), (width, 1))
-        if solver.rows.intercept:
-            ridge[-1] = 0.0
-        penalty = single.place(ridge)
+        penalty = single.place(solver.penalty(self._strengths))
 
         def joined(values: Any) -> Any:
             return values.reshape(width * q, m)
@@ -406,7 +445,8 @@ class _State:
             return joined(back + penalty * columns), image.reshape(-1, m)
 
         stop = ResidualDrop(forcing**2)
-        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most_steps=250)
+        most = solver.MOST_CG_STEPS
+        found = conjugate_gradients(apply, joined(rhs), joined(scale), stop, most)
         values = found.values.reshape(width, q * m)
         # Without images no step was taken: the residual is zero to begin with.
         images = single.forward(values) if found.images is None else found.images
