@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import signal
@@ -175,6 +176,52 @@ def test_what_is_left_is_small_and_ordinary(threaded):
     with pytest.raises(AttributeError, match="not saved with this model"):
         _ = small.observables_
     assert clone(threaded).persist == "auto"
+
+
+@pytest.mark.parametrize("name", ["AngularCalibratedClassifier", "AngularLogisticRegressionCV"])
+def test_the_classes_take_and_say_what_their_namesakes_do(name):
+    own, local = getattr(dask_angcal, name), getattr(angcal, name)
+    found, given = (inspect.signature(kind).parameters for kind in (own, local))
+    places = {"client": None, "persist": "auto", "callback": None}
+    assert list(found) == [*given, *places]
+    for key, parameter in found.items():
+        default = places[key] if key in places else given[key].default
+        assert parameter.default == default
+        assert f"\n{key} : " in inspect.getdoc(own)
+    # Every parameter arrives, and travels with a clone.
+    values = {key: object() for key in found}
+    assert own(**values).get_params(deep=False) == values
+    assert own(*list(values.values())[:1]).get_params(deep=False)[next(iter(found))] is next(
+        iter(values.values())
+    )
+    with pytest.raises(TypeError, match="unexpected keyword argument 'rarety'"):
+        own(rarety=1.0)
+
+
+def test_classes_are_weighed_and_exponents_chosen_as_by_the_namesake():
+    options = {"Cs": 4, "tol": 1e-7, "class_weight": "balanced", "rarity": 1.0, "spectrum": "one"}
+    draw = np.random.default_rng(3).random
+    rare, pool = X * (draw(X.shape) < 0.05), POOL * (draw(POOL.shape) < 0.05)
+    local = angcal.AngularLogisticRegressionCV(**options, observables="exact", pool=pool)
+    found = dask_angcal.AngularLogisticRegressionCV(
+        **options, pool=da.from_array(pool, chunks=(200, 30))
+    )
+    local.fit(rare, Y)
+    found.fit(da.from_array(rare, chunks=(400, 30)), Y)
+    assert found.rarities_.tolist() == local.rarities_.tolist() == [1.0] * 3
+    assert found.exponent_ == local.exponent_
+    assert found.average_ is None
+    assert_allclose(found.predict_proba(rare), local.predict_proba(rare), atol=1e-5)
+
+
+def test_a_path_of_penalties_is_resumed():
+    points, options = [], {"Cs": 4, "tol": 1e-6}
+    path = dask_angcal.AngularLogisticRegressionCV(callback=points.append, **options)
+    whole = path.fit(BLOCKS, Y)
+    assert points[0].shape == (31, 4)
+    again = dask_angcal.AngularLogisticRegressionCV(**options).fit(BLOCKS, Y, resume=points[-1])
+    assert again.passes_ < whole.passes_ - 5
+    assert_allclose(again.coefs_paths_, whole.coefs_paths_, atol=1e-5)
 
 
 def test_a_fit_is_resumed():

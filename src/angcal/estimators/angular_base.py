@@ -226,6 +226,10 @@ class AngularBase(CalibratedPrediction):
             )
         return given["pool"]
 
+    def _far_options(self) -> dict[str, Any]:
+        """What a fit to rows in blocks is to be given besides."""
+        return {}
+
     def _options(self, pool: Any, X: Matrix, **more: Any) -> Options:
         """What was asked for; blocks of the pool are checked and transformed as they are read."""
         link, known = resolved_link(self.link)
