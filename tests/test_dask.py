@@ -22,6 +22,7 @@ from angcal import Logit, plan
 from angcal.rows import as_rows
 from angcal.simulation import simulate
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask_angcal = pytest.importorskip("angcal.dask")
@@ -244,6 +245,22 @@ def test_a_fit_is_resumed():
 def test_what_cannot_be_fitted_is_named(X, options, error, message):
     with pytest.raises(error, match=message):
         fitted(X, **options)
+
+
+@pytest.mark.parametrize("module", [angcal, dask_angcal])
+@pytest.mark.parametrize("name", ["covariance", "sign_holdout"])
+def test_what_would_be_loaded_whole_is_refused_with_the_line_to_write(module, name):
+    def make():
+        raise AssertionError("it was loaded")
+
+    lazy = da.from_delayed(dask.delayed(make)(), (30, 30), float)
+    given = {name: (lazy, np.ones(30)) if name == "sign_holdout" else lazy}
+    rows = BLOCKS if module is dask_angcal else X
+    with pytest.raises(TypeError, match=rf"{name} is a Dask collection.*{name}\.compute\(\)"):
+        module.AngularCalibratedClassifier(**given).fit(rows, Y)
+    model = angcal.AngularCalibratedClassifier().fit(X, Y)
+    with pytest.raises(TypeError, match=r"X\.partitions\[0\]\.compute\(\)"):
+        model.plan([3000], pool=lazy)
 
 
 def test_rows_that_travelled_are_put_right():

@@ -21,7 +21,9 @@ from angcal.tables.errors import TableError, check_names, require_column
 from angcal.tables.fitting import FittedTable
 from angcal.tables.targets import split_target
 
-SAMPLE_ROWS, BATCH_CELLS = 50_000, 1_000_000
+SAMPLE_CELLS, BATCH_CELLS = 2_000_000, 1_000_000
+MOST_SAMPLED, FEWEST_SAMPLED = 50_000, 1_000
+"""Rows that columns are judged by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +103,19 @@ def open_large(path: Any, target: str, *, positive: str | None = None) -> LargeT
     rows, y = split_target(labels.assign(**{_ROW: np.arange(n)}), target, positive=positive)
     kept = np.zeros(n, dtype=bool)
     kept[rows[_ROW].to_numpy()] = True
-    step = max(1, -(-len(y) // SAMPLE_ROWS))
-    place, parts = np.cumsum(kept) - 1, []
     features = [name for name in names if name != target]
+    step = max(1, -(-len(y) // sampled_rows(len(features))))
+    place, parts = np.cumsum(kept) - 1, []
     for start, frame in batches(path, features):
         own = slice(start, start + len(frame))
         parts.append(frame[kept[own] & (place[own] % step == 0)])
     sample = pd.concat(parts, ignore_index=True)
     return LargeTable(path, kept, y, sample, np.arange(0, len(y), step))
+
+
+def sampled_rows(columns: int) -> int:
+    """Rows that columns are judged by: as many as are 16 MB of numbers."""
+    return int(np.clip(SAMPLE_CELLS // max(columns, 1), FEWEST_SAMPLED, MOST_SAMPLED))
 
 
 _ROW = "angcal row number"
