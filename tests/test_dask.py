@@ -371,22 +371,48 @@ def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
 
 
 def test_a_worker_that_runs_out_of_memory_is_an_error(cluster, client):
+    """After as many deaths as Dask allows a task by default."""
+
     def devour(rows):
         held = np.ones(MEMORY // 8)
         time.sleep(30)  # until the nanny looks
         return rows + held[0]
 
-    cluster.scheduler.allowed_failures = 0
-    try:
-        # Under a name of its own: the scheduler remembers which tasks died with a worker.
-        own = da.from_array(X, chunks=(750, 30), name=False)
-        dying = own.map_blocks(devour, meta=np.empty((0, 0)))
-        started = time.monotonic()
-        with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
-            fitted(dying, client=client, persist=False)
-        assert time.monotonic() - started < 60
-    finally:
-        cluster.scheduler.allowed_failures = 3
+    assert cluster.scheduler.allowed_failures == 3
+    # Under a name of its own: the scheduler remembers which tasks died with a worker.
+    own = da.from_array(X, chunks=(750, 30), name=False)
+    dying = own.map_blocks(devour, meta=np.empty((0, 0)))
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
+        fitted(dying, client=client, persist=False)
+    assert time.monotonic() - started < 60
+
+
+def test_a_block_that_stands_still_is_an_error_and_one_that_works_is_not(client, monkeypatch):
+    assert engines.WITHOUT_WORK + engines.STATE_POLL + engines.POLL < 60
+    monkeypatch.setattr(engines, "WITHOUT_WORK", 4.0)
+    monkeypatch.setattr(engines, "LONGER", 0.0)
+    monkeypatch.setattr(engines, "STATE_POLL", 1.0)
+    # What other programs of this machine read and send says nothing here.
+    monkeypatch.setattr(engines, "WORKING_BYTES", np.inf)
+
+    def block(kind, rows):
+        until = time.monotonic() + 12.0
+        while kind == "work" and time.monotonic() < until:
+            np.sqrt(rows)
+        while kind == "stand":
+            time.sleep(0.5)
+        return rows
+
+    engine = Engine(client)
+    works = dask.delayed(block)("work", X).persist(scheduler=client)
+    engine._watch(distributed.futures_of(works), gather=True)
+    stands = dask.delayed(block)("stand", X, dask_key_name="stands").persist(scheduler=client)
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match="No block has started or ended for"):
+        engine._watch(distributed.futures_of(stands), gather=True)
+    assert time.monotonic() - started < 30
+    client.restart()  # the thread of such a block never ends by itself
 
 
 @pytest.fixture
