@@ -240,7 +240,6 @@ class _Watchdog:
                 "paused for lack of memory: make blocks smaller with X.rechunk, or give them more."
             )
 
-
     def _patience(self) -> float:
         """Seconds without a block that starts or ends that are too many."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
