@@ -724,9 +724,12 @@ def dense_parts(
 
 
 def times_columns(X: Any, T: Floats) -> Any:
-    """XT for (d,) factors or a (d, k) matrix; sparse rows and tensors stay what they are."""
+    """XT for (d,) factors, of X's kind, or for a (d, k) matrix, in double precision."""
     if T.ndim == 2:
-        return np.asarray(X @ T)
+        found = np.empty((X.shape[0], T.shape[1]))
+        for part, rows in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+            np.matmul(rows, T, out=found[part])
+        return found
     if sparse.issparse(X):
         return (X @ sparse.diags_array(T)).tocsr()
     if is_tensor(X):
