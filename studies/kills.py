@@ -17,6 +17,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -67,6 +68,10 @@ def fit_on_workers(target: Path) -> int:
 
     from angcal.dask import AngularCalibratedClassifier
 
+    # A worker sees that its client is gone once it has imported the main module, which would be
+    # this one with all that it imports.
+    main: Any = sys.modules["__main__"]
+    main.__spec__, main.__file__ = None, None
     data = simulate(2000, 10, link="logit", random_state=SEED)
     rows = da.from_array(data.X, chunks=(500, 10))
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}

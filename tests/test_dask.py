@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import signal
@@ -21,6 +22,7 @@ from angcal import Logit, plan
 from angcal.rows import as_rows
 from angcal.simulation import simulate
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask_angcal = pytest.importorskip("angcal.dask")
@@ -177,6 +179,52 @@ def test_what_is_left_is_small_and_ordinary(threaded):
     assert clone(threaded).persist == "auto"
 
 
+@pytest.mark.parametrize("name", ["AngularCalibratedClassifier", "AngularLogisticRegressionCV"])
+def test_the_classes_take_and_say_what_their_namesakes_do(name):
+    own, local = getattr(dask_angcal, name), getattr(angcal, name)
+    found, given = (inspect.signature(kind).parameters for kind in (own, local))
+    places = {"client": None, "persist": "auto", "callback": None}
+    assert list(found) == [*given, *places]
+    for key, parameter in found.items():
+        default = places[key] if key in places else given[key].default
+        assert parameter.default == default
+        assert f"\n{key} : " in inspect.getdoc(own)
+    # Every parameter arrives, and travels with a clone.
+    values = {key: object() for key in found}
+    assert own(**values).get_params(deep=False) == values
+    assert own(*list(values.values())[:1]).get_params(deep=False)[next(iter(found))] is next(
+        iter(values.values())
+    )
+    with pytest.raises(TypeError, match="unexpected keyword argument 'rarety'"):
+        own(rarety=1.0)
+
+
+def test_classes_are_weighed_and_exponents_chosen_as_by_the_namesake():
+    options = {"Cs": 4, "tol": 1e-7, "class_weight": "balanced", "rarity": 1.0, "spectrum": "one"}
+    draw = np.random.default_rng(3).random
+    rare, pool = X * (draw(X.shape) < 0.05), POOL * (draw(POOL.shape) < 0.05)
+    local = angcal.AngularLogisticRegressionCV(**options, observables="exact", pool=pool)
+    found = dask_angcal.AngularLogisticRegressionCV(
+        **options, pool=da.from_array(pool, chunks=(200, 30))
+    )
+    local.fit(rare, Y)
+    found.fit(da.from_array(rare, chunks=(400, 30)), Y)
+    assert found.rarities_.tolist() == local.rarities_.tolist() == [1.0] * 3
+    assert found.exponent_ == local.exponent_
+    assert found.average_ is None
+    assert_allclose(found.predict_proba(rare), local.predict_proba(rare), atol=1e-5)
+
+
+def test_a_path_of_penalties_is_resumed():
+    points, options = [], {"Cs": 4, "tol": 1e-6}
+    path = dask_angcal.AngularLogisticRegressionCV(callback=points.append, **options)
+    whole = path.fit(BLOCKS, Y)
+    assert points[0].shape == (31, 4)
+    again = dask_angcal.AngularLogisticRegressionCV(**options).fit(BLOCKS, Y, resume=points[-1])
+    assert again.passes_ < whole.passes_ - 5
+    assert_allclose(again.coefs_paths_, whole.coefs_paths_, atol=1e-5)
+
+
 def test_a_fit_is_resumed():
     points = []
     whole = fitted(callback=points.append)
@@ -197,6 +245,22 @@ def test_a_fit_is_resumed():
 def test_what_cannot_be_fitted_is_named(X, options, error, message):
     with pytest.raises(error, match=message):
         fitted(X, **options)
+
+
+@pytest.mark.parametrize("module", [angcal, dask_angcal])
+@pytest.mark.parametrize("name", ["covariance", "sign_holdout"])
+def test_what_would_be_loaded_whole_is_refused_with_the_line_to_write(module, name):
+    def make():
+        raise AssertionError("it was loaded")
+
+    lazy = da.from_delayed(dask.delayed(make)(), (30, 30), float)
+    given = {name: (lazy, np.ones(30)) if name == "sign_holdout" else lazy}
+    rows = BLOCKS if module is dask_angcal else X
+    with pytest.raises(TypeError, match=rf"{name} is a Dask collection.*{name}\.compute\(\)"):
+        module.AngularCalibratedClassifier(**given).fit(rows, Y)
+    model = angcal.AngularCalibratedClassifier().fit(X, Y)
+    with pytest.raises(TypeError, match=r"X\.partitions\[0\]\.compute\(\)"):
+        model.plan([3000], pool=lazy)
 
 
 def test_rows_that_traveled_are_put_right():
@@ -307,20 +371,48 @@ def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
 
 
 def test_a_worker_that_runs_out_of_memory_is_an_error(cluster, client):
+    """After as many deaths as Dask allows a task by default."""
+
     def devour(rows):
         held = np.ones(MEMORY // 8)
         time.sleep(30)  # until the nanny looks
         return rows + held[0]
 
-    cluster.scheduler.allowed_failures = 0
-    try:
-        # Under a name of its own: the scheduler remembers which tasks died with a worker.
-        own = da.from_array(X, chunks=(750, 30), name=False)
-        dying = own.map_blocks(devour, meta=np.empty((0, 0)))
-        with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
-            fitted(dying, client=client, persist=False)
-    finally:
-        cluster.scheduler.allowed_failures = 3
+    assert cluster.scheduler.allowed_failures == 3
+    # Under a name of its own: the scheduler remembers which tasks died with a worker.
+    own = da.from_array(X, chunks=(750, 30), name=False)
+    dying = own.map_blocks(devour, meta=np.empty((0, 0)))
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
+        fitted(dying, client=client, persist=False)
+    assert time.monotonic() - started < 60
+
+
+def test_a_block_that_stands_still_is_an_error_and_one_that_works_is_not(client, monkeypatch):
+    assert engines.WITHOUT_WORK + engines.STATE_POLL + engines.POLL < 60
+    monkeypatch.setattr(engines, "WITHOUT_WORK", 4.0)
+    monkeypatch.setattr(engines, "LONGER", 0.0)
+    monkeypatch.setattr(engines, "STATE_POLL", 1.0)
+    # What other programs of this machine read and send says nothing here.
+    monkeypatch.setattr(engines, "WORKING_BYTES", np.inf)
+
+    def block(kind, rows):
+        until = time.monotonic() + 12.0
+        while kind == "work" and time.monotonic() < until:
+            np.sqrt(rows)
+        while kind == "stand":
+            time.sleep(0.5)
+        return rows
+
+    engine = Engine(client)
+    works = dask.delayed(block)("work", X).persist(scheduler=client)
+    engine._watch(distributed.futures_of(works), gather=True)
+    stands = dask.delayed(block)("stand", X, dask_key_name="stands").persist(scheduler=client)
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match="No block has started or ended for"):
+        engine._watch(distributed.futures_of(stands), gather=True)
+    assert time.monotonic() - started < 30
+    client.restart()  # the thread of such a block never ends by itself
 
 
 @pytest.fixture

@@ -288,12 +288,52 @@ def test_what_arrays_have_every_storage_has_or_refuses(feature, storage, K, tmp_
     np.testing.assert_allclose(_asked("probabilities", found, storage, new), expected, atol=near)
 
 
-@pytest.mark.parametrize("storage", ["memory map", "blocks", "dask"])
-def test_a_pool_does_not_shape_penalties_of_far_rows_and_they_say_so(storage, monkeypatch):
+def _rare(n, seed):
+    """A third of the columns are active in one row of twelve."""
+    rng = np.random.default_rng(seed)
+    active = np.where(np.arange(24) % 3 > 0, 1.0, rng.random((n, 24)) < 1 / 12)
+    return 0.4 + active * rng.normal(size=(n, 24)) * np.linspace(2.0, 0.5, 24)
+
+
+@pytest.mark.filterwarnings("ignore:The pool's features:angcal.PoolWarning")
+@pytest.mark.parametrize(
+    ("K", "average", "with_pool"),
+    [(2, None, False), (2, "penalties", True), (3, None, True), (3, "penalties", False)],
+)
+@pytest.mark.parametrize("storage", ["memory map", "blocks", "dask", "sparse blocks", "a tensor"])
+def test_rare_columns_and_a_pool_make_one_model_everywhere(
+    storage, K, average, with_pool, monkeypatch
+):
+    """Rarity and the exponents of a pool, on a grid that each makes by itself but tensors."""
     monkeypatch.setattr(plan, "MAPPED_BYTES", 0)
-    X, y, _ = _draw(2)
-    found = _model_of("penalties and a pool", storage, X, y)
-    if storage != "dask":
-        found.set_params(spectrum="average").fit(_as(storage, X), y)
-    assert found.exponents_.tolist() == [1.0]
-    assert "blocks" in found.spectrum_reason_
+    X, rng = _rare(180, 0), np.random.default_rng(1)
+    y = np.argmax(X @ rng.normal(size=(24, K)) + 2.0 * rng.gumbel(size=(180, K)), axis=1)
+    new, pool = _rare(50, 2), _rare(400, 3)
+    options = {"tol": 1e-7, "observables": "exact", "average": average}
+    pools = {"pool": pool} if with_pool else {}
+    expected = AngularLogisticRegressionCV(5, **options).fit(X, y, **pools)
+    if storage == "a tensor":
+        if with_pool:
+            pytest.skip("large tensors are fitted with p = 1")
+        monkeypatch.setattr(plan, "PRODUCT_ENTRIES", 1000)
+        options["observables"] = "auto"
+    rows = _as(storage.removeprefix("a "), X)
+    if storage == "sparse blocks":
+        rows = [sparse.csr_matrix(X[:70]), sparse.csr_matrix(X[70:])]
+    kind = _class(storage, AngularLogisticRegressionCV)
+    if with_pool and storage != "sparse blocks":
+        pools = {"pool": _as(storage, pool)}
+    with sklearn.config_context(array_api_dispatch=storage == "a tensor"):
+        Cs = expected.Cs_ if storage == "a tensor" else 5
+        found = kind(Cs, **options).fit(rows, y, **pools)
+    near = 2e-3 if storage == "a tensor" else 1e-5
+    assert found.rarity_ == expected.rarity_ > 0.0
+    assert found.spectrum_reason_ == expected.spectrum_reason_
+    np.testing.assert_array_equal(found.exponents_, expected.exponents_)
+    np.testing.assert_array_equal(found.rarities_, expected.rarities_)
+    np.testing.assert_allclose(found.exponent_shares_, expected.exponent_shares_, atol=near)
+    np.testing.assert_allclose(found.C_, expected.C_, rtol=near)
+    scale = np.abs(expected.coef_).max()
+    np.testing.assert_allclose(np.asarray(found.coef_), expected.coef_, atol=near * scale)
+    p = _asked("probabilities", found, storage.removeprefix("a "), new)
+    np.testing.assert_allclose(p, expected.predict_proba(new), atol=near)

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from angcal import AngularLogisticRegressionCV
 from angcal.metrics import log_loss
 from angcal.penalty_path.rarity import ORDINARY, column_factors, column_shapes, factors_of
+from angcal.rows import as_rows
 
 
 def rare_rows(n=120, d=30, seed=0, share=0.04):
@@ -40,6 +41,21 @@ def test_a_weight_is_so_many_rows():
     weights = np.arange(120) % 3 + 1
     one = column_shapes(X, weights.astype(float))
     assert_allclose(one, column_shapes(np.repeat(X, weights, axis=0), np.ones(weights.sum())))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_one_pass_over_blocks_finds_what_an_array_has(shift):
+    """Also where columns are far from zero, which sums of plain powers would not survive."""
+    X, weights = rare_rows()[0] + shift, np.random.default_rng(0).uniform(0.5, 2.0, 120)
+    blocks = as_rows([X[:7], X[7:8], X[8:]], True)
+    found, expected = column_shapes(blocks, weights), column_shapes(X, weights)
+    assert blocks.passes == 1
+    share = weights / weights.sum()
+    deviations = X - share @ X
+    right = share @ deviations**4 / (share @ deviations**2) ** 2
+    assert_allclose(expected[0], right, rtol=1e-9)
+    assert_allclose(found[0], right, rtol=1e-9)
+    assert_allclose(found[1] / found[1][0], expected[1] / expected[1][0], rtol=1e-9)
 
 
 def test_the_factors_follow_the_formula():

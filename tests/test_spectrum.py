@@ -159,11 +159,12 @@ def test_one_model_or_none():
         AngularLogisticRegressionCV(spectrum="all").fit(X, Y)
 
 
-def test_a_pool_that_is_gone_over_once_or_rows_in_blocks_leave_ridge():
+def test_a_pool_that_is_gone_over_once_or_many_columns_in_blocks_leave_ridge(monkeypatch):
     once = AngularLogisticRegressionCV(CS, angle="loo").fit(X, Y, pool=iter([POOL]))
     assert "once only" in once.spectrum_reason_
+    monkeypatch.setattr(plan, "LARGEST_SPECTRUM_SIDE", 59)
     blocks = AngularLogisticRegressionCV(CS).fit([X[:40], X[40:]], Y, pool=POOL)
-    assert "blocks" in blocks.spectrum_reason_
+    assert "blocks of more than 59 columns" in blocks.spectrum_reason_
     assert once.exponent_ == blocks.exponent_ == 1.0
 
 

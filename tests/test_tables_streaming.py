@@ -64,10 +64,19 @@ def test_the_model_is_that_of_the_whole_table(path):
     assert_allclose(p, q, atol=2e-3)
     # Of fewer rows, spread evenly, medians and scales are those of a sample.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "SAMPLE_ROWS", 300)
+        patch.setattr(streaming, "MOST_SAMPLED", 300)
         some = open_large(path, "relapse")
     pd.testing.assert_frame_equal(some.sample, features.iloc[::3].reset_index(drop=True))
     assert_array_equal(some.y[some.sampled], y[::3])
+
+
+@pytest.mark.filterwarnings("ignore:2 of 900 rows have no 'relapse'")
+def test_the_sample_is_smaller_where_columns_are_many(path, monkeypatch):
+    assert [streaming.sampled_rows(d) for d in (5, 20, 200, 10_000)] == [50_000, 50_000, 5000, 1000]
+    monkeypatch.setattr(streaming, "SAMPLE_CELLS", 7 * 300)
+    monkeypatch.setattr(streaming, "FEWEST_SAMPLED", 1)
+    table = open_large(path, "relapse")
+    assert len(table.sample) == len(table.sampled) == 300
 
 
 def test_the_command_says_and_saves_the_same(path, tmp_path, capsys):

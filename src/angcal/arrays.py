@@ -46,6 +46,11 @@ def refuse_dask(rows: Any, name: str) -> None:
             "blocks, one in memory at a time: pool=lambda: (P.partitions[i].compute() for i in "
             "range(P.npartitions)), with P the collection; or fit with angcal.dask."
         )
+    if name not in ("X", "y", "sample_weight", "groups"):
+        raise TypeError(
+            f"{name} is a Dask collection, which would be loaded whole. Where it fits in memory, "
+            f"pass its values: {name}={name}.compute()."
+        )
     raise TypeError(
         f"{name} is a Dask collection, which would be loaded whole. Fit it where it is, with the "
         "class of the same name in angcal.dask (from angcal.dask import "

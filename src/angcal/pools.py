@@ -9,7 +9,7 @@ is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -243,12 +243,16 @@ class RowsPool(Pool):
         self.stored_entries = self._rows.shape[0] * self.n_features
         return scores
 
+    def sum(self, f: Callable[..., Any], shared: Sequence[Any]) -> Any:
+        """Σ_b f(P_b, *shared) where the blocks are, in one pass."""
+        self.passes += 1
+        return self._rows.sum(f, shared)
+
     def covariance(self, centered: bool) -> tuple[Floats, Floats]:
         """Mean and covariance of the rows; see :func:`angcal.covariance.pool_covariance`."""
         m, mean = self.columns.count, self.columns.mean
         mean = mean if centered else np.zeros_like(mean)
-        self.passes += 1
-        matrix = on_host(self._rows.sum(_scatter_of_block, (mean,))) / (m - 1)
+        matrix = on_host(self.sum(_scatter_of_block, (mean,))) / (m - 1)
         constant = np.diag(matrix) <= DENSE_ROUNDING * mean**2
         matrix[constant, :] = 0.0
         matrix[:, constant] = 0.0

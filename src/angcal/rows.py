@@ -50,6 +50,10 @@ def added(a: Any, b: Any) -> Any:
     return tuple(map(added, a, b)) if isinstance(a, tuple) else a + b
 
 
+def _as_they_are(values: Any) -> Any:
+    return values
+
+
 class Rows(ABC):
     """X̃ in one storage; see the module.
 
@@ -74,6 +78,9 @@ class Rows(ABC):
     has_rare_columns = True
     # The value of one product in double precision does not depend on the storage's own precision.
     xp: Any = np
+    # Weights of X from those of these rows, where these are in other columns, and their center.
+    expand: Callable[[Floats], Floats] = staticmethod(_as_they_are)
+    center: Floats | None = None
 
     def __init__(self, shape: tuple[int, int], intercept: bool) -> None:
         self.shape, self.intercept = (int(shape[0]), int(shape[1])), bool(intercept)
@@ -439,6 +446,11 @@ class TensorRows(Rows):
     def dtype(self) -> Any:
         return self.X.dtype
 
+    @property
+    def whole(self) -> Any:
+        """All rows as one tensor."""
+        return self.X
+
     def place(self, values: Any) -> Any:
         return placed_like(values, self.X)
 
@@ -483,6 +495,47 @@ class TensorRows(Rows):
             yield rows, block * block
 
 
+class ScaledTensorRows(TensorRows):
+    """Columns of a tensor times factors, without a copy of it: products are multiplied instead."""
+
+    def __init__(self, X: Any, intercept: bool, factors: Floats) -> None:
+        super().__init__(X, intercept)
+        self._plain, self._factors = TensorRows(X, intercept), self.place(factors)
+
+    @property
+    def whole(self) -> Any:
+        return self.X * self._factors
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        for rows in slices(self.shape[0], plan.PRODUCT_ENTRIES, self.shape[1]):
+            yield rows, self.X[rows, :] * self._factors
+
+    def take(self, index: np.ndarray) -> Any:
+        return super().take(index) * self._factors
+
+    def forward(self, V: Any) -> Any:
+        self._count(1)
+        return self._plain.forward(self._lines(V))
+
+    def backward(self, U: Any) -> Any:
+        self._count(1)
+        return self._lines(self._plain.backward(U))
+
+    def curve(self, V: Any, D: Any) -> Any:
+        self._count(2)
+        return self._lines(self._plain.curve(self._lines(V), D))
+
+    def _squares(self) -> Iterator[tuple[slice, Any]]:
+        for rows, block in self.blocks():
+            yield rows, block * block
+
+    def _lines(self, V: Any) -> Any:
+        """Lines of columns times the columns' factors; that of the intercept as it is."""
+        d, factors = self.shape[1], self._factors
+        slopes = V[:d] * (factors if V.ndim == 1 else factors[:, None])
+        return concatenate([slopes, V[d:]], self.xp) if self.intercept else slopes
+
+
 class FarRows(Rows):
     """Rows that are read anew on every pass, so that passes are what a fit costs.
 
@@ -498,10 +551,12 @@ class FarRows(Rows):
 
     far = True
     streamed = True
+    _columns: Floats | None = None
     _marks: np.ndarray | None = None
     ahead = staticmethod(_far_ahead)
     back = staticmethod(_back)
     _dtype: Any = np.float64
+    _passes = 0
     _counter: FarRows | None = None
 
     @property
@@ -509,16 +564,18 @@ class FarRows(Rows):
         return np.dtype(self._dtype)
 
     @property
+    def _origin(self) -> FarRows:
+        """The rows as given, of which these are some other form."""
+        return self if self._counter is None else self._counter._origin
+
+    @property
     def passes(self) -> int:
-        """Passes so far, in whatever precision."""
-        return self._passes if self._counter is None else self._counter.passes
+        """Passes so far, in whatever precision and columns."""
+        return self._origin._passes
 
     @passes.setter
     def passes(self, count: int) -> None:
-        if self._counter is None:
-            self._passes = count
-        else:
-            self._counter.passes = count
+        self._origin._passes = count
 
     def curve(self, V: Any, D: Any) -> Any:
         return self.sum(partial(_far_curve, self.intercept), (V,), (D,))
@@ -574,7 +631,7 @@ class FarRows(Rows):
         unit = np.maximum(high - low, np.finfo(float).tiny)
         for part in slices(len(own), plan.BLOCK_ENTRIES):
             marks[part] = (own[part] - low) / unit
-        self._marks = marks
+        self._origin._marks = marks  # copies are copies in whatever columns
         return np.ascontiguousarray(images[:, :-3])
 
     @property
@@ -583,20 +640,28 @@ class FarRows(Rows):
 
         In units of their range, from 0.
         """
-        if self._marks is None:
+        if self._origin._marks is None:
             self.split_marks(self.forward(self.directions))
-        assert self._marks is not None
-        return self._marks
+        assert self._origin._marks is not None
+        return self._origin._marks
 
     def forget_marks(self) -> None:
         """Give their memory back; they would take a pass of their own if asked for again."""
-        self._marks = None
+        self._origin._marks = None
 
     @property
     def directions(self) -> Floats:
         """Those of `marks`, (d + 1, 3)."""
         directions = np.random.default_rng(0).normal(size=(self.shape[1], 3))
         return np.vstack([directions, np.zeros((int(self.intercept), 3))])
+
+    def in_columns(self, T: Floats) -> FarRows:
+        """Rows XT, multiplied as they are read: by (d,) factors, then if at all by a matrix."""
+        rows, before = copy(self), self._columns
+        rows._counter, rows._columns = self, T if before is None else (before * T.T).T
+        if T.ndim == 2:
+            rows.expand, rows.has_rare_columns = partial(np.matmul, T), False
+        return rows
 
     def single(self) -> FarRows:
         """The same rows, which are multiplied in single precision."""
@@ -658,6 +723,20 @@ def dense_parts(
             yield part, buffer[: len(piece)]
 
 
+def times_columns(X: Any, T: Floats) -> Any:
+    """XT for (d,) factors, of X's kind, or for a (d, k) matrix, in double precision."""
+    if T.ndim == 2:
+        found = np.empty((X.shape[0], T.shape[1]))
+        for part, rows in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+            np.matmul(rows, T, out=found[part])
+        return found
+    if sparse.issparse(X):
+        return (X @ sparse.diags_array(T)).tocsr()
+    if is_tensor(X):
+        return X * placed_like(T, X)
+    return np.multiply(X, T.astype(X.dtype) if X.dtype.kind == "f" else T, order="C")
+
+
 def _total_of_block(X: Any) -> Floats:
     return np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
 
@@ -709,7 +788,8 @@ class BlockRows(FarRows):
         for block in self._source():
             block = block if sparse.issparse(block) else np.asarray(block)
             for part, piece in dense_parts(block, plan.BLOCK_ENTRIES * self.shape[1] // most):
-                yield slice(start + part.start, start + part.stop), piece
+                own = piece if self._columns is None else times_columns(piece, self._columns)
+                yield slice(start + part.start, start + part.stop), own
             start += block.shape[0]
         if start != self.shape[0]:
             raise ValueError(

@@ -19,9 +19,12 @@ LOG = logging.getLogger("angcal.dask")
 # For errors such as a flaky read; the death of a worker is not one of them.
 RETRIES = 2
 POLL, STATE_POLL = 1.0, 5.0
-# Seconds without any worker, and without any task starting or ending, after which a pass is given
-# up. The second grows with the longest silence that was seen to end well.
-WITHOUT_WORKERS, WITHOUT_PROGRESS, LONGER = 30.0, 300.0, 10.0
+# Seconds after which a pass is given up: without any worker; without any task starting or ending
+# while no worker does anything; and without that, whatever workers do. The last two grow with the
+# longest silence that was seen to end well.
+WITHOUT_WORKERS, WITHOUT_WORK, WITHOUT_PROGRESS, LONGER = 30.0, 45.0, 300.0, 10.0
+# Workers that wait take 2 to 5 % of a core and exchange a few kB each second.
+WORKING_CPU, WORKING_BYTES = 10.0, 1e6
 # Of a worker's memory: Dask pauses it at 0.8. Its libraries take some to begin with.
 USABLE_SHARE, LIBRARIES = 0.75, 150 << 20
 FAN_IN = 4
@@ -231,11 +234,24 @@ class _Watchdog:
         if state != self._state:
             self.longest = max(self.longest, now - self._changed)
             self._state, self._changed = state, now
-        elif now - self._changed > max(WITHOUT_PROGRESS, LONGER * self.longest):
+        elif now - self._changed > self._patience():
             raise _StoppedError(
                 f"No block has started or ended for {now - self._changed:.0f} s. Workers may be "
                 "paused for lack of memory: make blocks smaller with X.rechunk, or give them more."
             )
+
+    def _patience(self) -> float:
+        """Seconds without a block that starts or ends that are too many."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        works = any(_is_working(worker.get("metrics", {})) for worker in workers)
+        return max(WITHOUT_PROGRESS if works else WITHOUT_WORK, LONGER * self.longest)
+
+
+def _is_working(metrics: dict[str, Any]) -> bool:
+    """Whether a worker computes, reads or sends, by what it last told of itself."""
+    net, disk = metrics.get("host_net_io", {}), metrics.get("host_disk_io", {})
+    moved = max(net.get("read_bps", 0.0), net.get("write_bps", 0.0), disk.get("read_bps", 0.0))
+    return bool(metrics.get("cpu", 100.0) > WORKING_CPU or moved > WORKING_BYTES)
 
 
 def _current_client() -> Any:

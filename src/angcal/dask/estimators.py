@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,22 +14,102 @@ from angcal.arrays import is_dask
 from angcal.dask.engine import ClusterError, Engine
 from angcal.dask.rows import open_rows
 from angcal.estimators.far import far_intercept
-from angcal.estimators.options import check_options, is_for_many_classes
+from angcal.estimators.options import check_options
 from angcal.estimators.prediction import states_for_files
 from angcal.estimators.training import Training, checked_groups, far_training, refuse_far
 from angcal.pools import RowsPool
 
-# What says where rows are, and is no part of a fitted model.
-PLACES = ("client", "persist", "callback")
+PLACES = {"client": None, "persist": "auto", "callback": None}
+"""What says where rows are, and is no part of a fitted model; with defaults."""
+
+PARAMETERS = """client : distributed.Client, default=None
+    None is the current client, or the threads of this machine where there is none.
+persist : bool or "auto", default="auto"
+    Whether blocks are kept in memory between passes; "auto" where an array is at most half of
+    it. Partitions of a dataframe are kept where this is True.
+callback : callable, default=None
+    Called with the point, an array of weights and intercepts, after each Newton step. What it
+    was last called with is what ``resume`` takes."""
 
 
 class _OnDask:
-    """What the classifiers of this module share."""
+    """What the classifiers of this module share: a constructor with `PLACES`, and ``fit``."""
 
     _local: ClassVar[Any]
     client: Any
     persist: Any
     callback: Any
+    _point: Any = None
+    _resume: Any = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_local" in vars(cls):
+            cls.__init__ = _constructor_of(cls._local)  # type: ignore[method-assign]
+            cls.__doc__ = _with_parameters(cls.__doc__, cls._local.__doc__)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Replaced by a constructor of the class's own."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        pool: Any = None,
+        groups: Any = None,
+        resume: Any = None,
+    ) -> Self:
+        """Fit, estimate angle and link, build the curve; where the rows are.
+
+        Parameters
+        ----------
+        X : Dask array or dataframe
+            Training rows; an array's in chunks of rows.
+        y : (n,) array, Dask array or column of a dataframe, or its name
+            Their labels. With a name, all other columns of X are features.
+        sample_weight : the same, optional
+            Their weights, positive.
+        pool : Dask collection, array or blocks of rows, optional
+            Overrides the constructor's pool.
+        groups : (n,) array, Dask array, name of a column or "copies", optional
+            Which rows belong together. Groups whose rows lie in one block take one pass; rows of
+            others are brought to this process, so that sorting rows by group pays.
+        resume : array, optional
+            The point to start from: what ``callback`` got last, or the ``point`` of a
+            `ClusterError`. Of penalties, those of the first exponent and rarity start there.
+
+        Returns
+        -------
+        classifier
+            The fitted estimator.
+        """
+        this: Any = self
+        check_options(this)
+        intercept = self._intercept()
+        pool, many = this._given_pool(pool), this._takes_many_classes()
+        training, pool = self._open(X, y, sample_weight, pool, groups, intercept, many)
+        self._point, self._resume = None, resume
+        try:
+            this._fit_training(training, pool)
+        except ClusterError as error:
+            error.point = self._point
+            raise
+        finally:
+            del self._point, self._resume
+        return self
+
+    def _intercept(self) -> bool:
+        """Whether there is an intercept; refuses models that blocks cannot fit."""
+        raise NotImplementedError
+
+    def _far_options(self) -> dict[str, Any]:
+        def watch(point: Any) -> None:
+            self._point = np.array(point)
+            if self.callback is not None:
+                self.callback(self._point)
+
+        return {"watch": watch, "start": self._resume}
 
     def __getstate__(self) -> dict[str, Any]:
         # A client is a connection of this process; the others go with it.
@@ -102,39 +184,46 @@ def _here(values: Any, engine: Engine) -> Any:
     return np.asarray(engine.client.compute(values).result())
 
 
-class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifier):
+def _constructor_of(local: Any) -> Callable[..., None]:
+    """The constructor of a classifier of :mod:`angcal`, with `PLACES`."""
+    signature = inspect.signature(local.__init__)
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Any)
+        for name, default in PLACES.items()
+    ]
+
+    def construct(self: Any, *arguments: Any, **options: Any) -> None:
+        places = {name: options.pop(name, default) for name, default in PLACES.items()}
+        local.__init__(self, *arguments, **options)
+        for name, value in places.items():
+            setattr(self, name, value)
+
+    own = signature.replace(parameters=[*signature.parameters.values(), *more])
+    construct.__signature__ = own  # type: ignore[attr-defined]
+    return construct
+
+
+def _with_parameters(text: str | None, of_local: str | None) -> str:
+    """A docstring with the parameters of another one, and `PARAMETERS`, before its attributes."""
+    if text is None or of_local is None:
+        return ""  # Python was started without docstrings
+    title = "Parameters\n----------\n"
+    own, parent = inspect.cleandoc(text), inspect.cleandoc(of_local)
+    start = parent.index(title)
+    parameters = parent[start : parent.index("\n\nAttributes\n")]
+    return own.replace("Attributes\n---", f"{parameters}\n{PARAMETERS}\n\nAttributes\n---", 1)
+
+
+class AngularCalibratedClassifier(  # type: ignore[misc]
+    _OnDask, estimators.AngularCalibratedClassifier
+):
     """As :class:`angcal.AngularCalibratedClassifier`, for rows of a Dask array or dataframe.
 
     Newton's method and exact leverages in at most nine passes over the rows where columns are few,
     conjugate gradients and sampled rows where they are many. The answers are those of the class of
-    the same name, and do not depend on the number of workers.
-
-    Parameters
-    ----------
-    estimator : LogisticRegression with a ridge penalty, FrozenEstimator or LinearHead, default=None
-        None means ``LogisticRegression()``. It is fitted by Newton's method, whatever its solver.
-    client : distributed.Client, default=None
-        None is the current client, or the threads of this machine where there is none.
-    persist : bool or "auto", default="auto"
-        Whether blocks are kept in memory between passes; "auto" where an array is at most half of
-        it. Partitions of a dataframe are kept where this is True.
-    callback : callable, default=None
-        Called with the point, an array of weights and intercepts, after each Newton step. What it
-        was last called with is what ``resume`` takes.
-    link : Link, Softmax, callable, str or None, default=None
-        As in :class:`angcal.AngularCalibratedClassifier`, like the following.
-    angle : {"auto", "observable", "loo"} or float, default="auto"
-        How the cosine is found.
-    covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
-        Σ of the features.
-    pool : Dask collection, array, memory map or blocks of rows, default=None
-        Unlabeled rows from the same population.
-    sign_holdout : (X, y), default=None
-        Labeled rows for the angle's sign, in memory.
-    observables : {"auto", "exact", "randomised"}, default="auto"
-        Leverages from matrices, or from sampled rows.
-    confidence : float, default=0.95
-        Level of ``angle_.interval``.
+    the same name, and do not depend on the number of workers. The estimator is a LogisticRegression
+    with a ridge penalty, fitted by Newton's method whatever its solver, or a model that was trained
+    elsewhere. A pool may be a Dask collection too.
 
     Attributes
     ----------
@@ -161,133 +250,20 @@ class AngularCalibratedClassifier(_OnDask, estimators.AngularCalibratedClassifie
     """
 
     _local = estimators.AngularCalibratedClassifier
-    _point: Any
-    _resume: Any
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        client: Any = None,
-        persist: Any = "auto",
-        callback: Any = None,
-        link: Any = None,
-        angle: str | float = "auto",
-        covariance: Any = None,
-        pool: Any = None,
-        sign_holdout: Any = None,
-        observables: str = "auto",
-        confidence: float = 0.95,
-    ) -> None:
-        super().__init__(
-            estimator,
-            link=link,
-            angle=angle,
-            covariance=covariance,
-            pool=pool,
-            sign_holdout=sign_holdout,
-            observables=observables,
-            confidence=confidence,
-        )
-        self.client = client
-        self.persist = persist
-        self.callback = callback
-
-    def fit(  # type: ignore[override]
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        pool: Any = None,
-        groups: Any = None,
-        resume: Any = None,
-    ) -> AngularCalibratedClassifier:
-        """Fit the base model, estimate angle and link, build the curve.
-
-        Parameters
-        ----------
-        X : Dask array or dataframe
-            Training rows; an array's in chunks of rows.
-        y : (n,) array, Dask array or column of a dataframe, or its name
-            Their labels. With a name, all other columns of X are features.
-        sample_weight : the same, optional
-            Their weights, positive.
-        pool : Dask collection, array or blocks of rows, optional
-            Overrides the constructor's pool.
-        groups : (n,) array, Dask array, name of a column or "copies", optional
-            Which rows belong together. Groups whose rows lie in one block take one pass; rows of
-            others are brought to this process, so that sorting rows by group pays.
-        resume : array, optional
-            The point to start from: what ``callback`` got last, or the ``point`` of a
-            `ClusterError`.
-
-        Returns
-        -------
-        AngularCalibratedClassifier
-            The fitted estimator.
-        """
-        check_options(self)
-        pool = self._given_pool(pool)
+    def _intercept(self) -> bool:
         intercept = far_intercept(self._model())
         if intercept is None:
             refuse_far()
-        many = self._takes_many_classes()
-        training, pool = self._open(X, y, sample_weight, pool, groups, bool(intercept), many)
-        self._point, self._resume = None, resume
-        try:
-            self._fit_training(training, pool)
-        except ClusterError as error:
-            error.point = self._point
-            raise
-        finally:
-            del self._point, self._resume
-        return self
-
-    def _far_options(self) -> dict[str, Any]:
-        def watch(point: Any) -> None:
-            self._point = np.array(point)
-            if self.callback is not None:
-                self.callback(self._point)
-
-        return {"watch": watch, "start": self._resume}
+        return bool(intercept)
 
 
 class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionCV):
     """As :class:`angcal.AngularLogisticRegressionCV`, for rows of a Dask array or dataframe.
 
-    All penalties share passes over the rows: one for their scatter, some fifteen for all fits, and
-    three for all leverages where columns are few.
-
-    Parameters
-    ----------
-    Cs : int or sequence of float, default=20
-        Inverse strengths.
-    client : distributed.Client, default=None
-        None is the current client, or the threads of this machine where there is none.
-    persist : bool or "auto", default="auto"
-        Whether blocks are kept in memory between passes.
-    fit_intercept : bool, default=True
-        As in :class:`angcal.AngularLogisticRegressionCV`, like the following.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes in the fits.
-    link : Link, callable, str or None, default=None
-        Of the chosen fit.
-    angle : {"auto", "observable", "loo"} or float, default="auto"
-        How the cosine is found.
-    covariance : (d, d) array, operator or scikit-learn covariance estimator, default=None
-        Σ of the features.
-    pool : Dask collection, array, memory map or blocks of rows, default=None
-        Unlabeled rows from the same population.
-    observables : {"auto", "exact", "randomised"}, default="auto"
-        Leverages from matrices, or from sampled rows.
-    scoring : {"log_loss", "brier_score"}, default="log_loss"
-        What C minimizes.
-    tol : float, default=1e-3
-        Relative accuracy of the weights along the path.
-    confidence : float, default=0.95
-        Level of ``angle_.interval``.
-    average : {None, "penalties"}, default=None
-        What probabilities are averaged over.
+    All penalties share passes over the rows: one for the columns' moments, one for their scatter,
+    some fifteen for all fits, and three for all leverages where columns are few. A pool, which may
+    be a Dask collection too, adds such a path for each exponent that it brings.
 
     Attributes
     ----------
@@ -315,69 +291,6 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
 
     _local = estimators.AngularLogisticRegressionCV
 
-    def __init__(
-        self,
-        Cs: Any = 20,
-        *,
-        client: Any = None,
-        persist: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        link: Any = None,
-        angle: str | float = "auto",
-        covariance: Any = None,
-        pool: Any = None,
-        observables: str = "auto",
-        scoring: str = "log_loss",
-        tol: float = 1e-3,
-        confidence: float = 0.95,
-        average: str | None = None,
-    ) -> None:
-        super().__init__(
-            Cs,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            link=link,
-            angle=angle,
-            covariance=covariance,
-            pool=pool,
-            observables=observables,
-            scoring=scoring,
-            tol=tol,
-            confidence=confidence,
-            average=average,
-        )
-        self.client = client
-        self.persist = persist
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, pool: Any = None, groups: Any = None
-    ) -> AngularLogisticRegressionCV:
-        """Fit all penalties, choose one, estimate its angle and link, build its curve.
-
-        Parameters
-        ----------
-        X : Dask array or dataframe
-            Training rows; an array's in chunks of rows.
-        y : (n,) array, Dask array or column of a dataframe, or its name
-            Their labels. With a name, all other columns of X are features.
-        sample_weight : the same, optional
-            Their weights, positive.
-        pool : Dask collection, array or blocks of rows, optional
-            Overrides the constructor's pool.
-        groups : (n,) array, Dask array, name of a column or "copies", optional
-            Which rows belong together.
-
-        Returns
-        -------
-        AngularLogisticRegressionCV
-            The fitted estimator.
-        """
-        check_options(self)
+    def _intercept(self) -> bool:
         self._check_path_options()
-        pool = self._given_pool(pool)
-        many = is_for_many_classes(self.link)
-        given = (X, y, sample_weight, pool, groups)
-        training, pool = self._open(*given, bool(self.fit_intercept), many)
-        self._fit_training(training, pool)
-        return self
+        return bool(self.fit_intercept)

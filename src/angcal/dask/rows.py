@@ -24,7 +24,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import is_dask
 from angcal.dask.engine import FAN_IN, Engine, flat_keys
-from angcal.rows import FarRows, Stacked, added
+from angcal.rows import FarRows, Stacked, added, times_columns
 
 INLINE_BYTES = 1 << 16
 """What all blocks share is part of every task up to this size, and a task of its own beyond."""
@@ -55,6 +55,7 @@ class Pass:
     f: Callable[..., Any]
     shared: Sequence[Any]
     prepare: Callable[[Any], Any] | None
+    columns: Floats | None
 
 
 class DaskRows(FarRows):
@@ -96,9 +97,10 @@ class DaskRows(FarRows):
         self.passes += 1
         function = getattr(f, "func", f)
         name = f"angcal-{function.__name__.strip('_')}-{uuid.uuid4().hex[:12]}"
-        first: Any = Pass(f, shared, self._blocks.prepare)
+        first: Any = Pass(f, shared, self._blocks.prepare, self._columns)
         graph: dict[Any, Any] = {}
-        if sum(np.asarray(each).nbytes for each in shared) > INLINE_BYTES:
+        large = [*shared] if self._columns is None else [*shared, self._columns]
+        if sum(np.asarray(each).nbytes for each in large) > INLINE_BYTES:
             graph, first = {(name, "shared"): first}, (name, "shared")
         used = range(len(self._blocks.keys)) if places is None else places
         keys = [(name, "block", b) for b in used]
@@ -202,7 +204,9 @@ def aligned(values: Any) -> Any:
 def run_block(this: Pass, block: Any, *lines: Any) -> Any:
     """f of one block."""
     rows = block if this.prepare is None else this.prepare(block)
-    return this.f(aligned(rows), *aligned(tuple(this.shared)), *aligned(lines))
+    # A product is a copy that is aligned already.
+    rows = aligned(rows) if this.columns is None else times_columns(rows, this.columns)
+    return this.f(rows, *aligned(tuple(this.shared)), *aligned(lines))
 
 
 def merged(merge: Callable[[Any, Any], Any], parts: list[Any]) -> Any:

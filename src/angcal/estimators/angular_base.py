@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
 from angcal.angle import Angle
-from angcal.arrays import is_tensor, on_host, placed_like
+from angcal.arrays import is_dask, is_tensor, on_host, placed_like
 from angcal.calibrate import Calibration, Options, calibrate
 from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.options import resolved_link, resolved_softmax
@@ -113,6 +113,11 @@ class AngularBase(CalibratedPrediction):
             )
         if (X is None) != (y is None):
             raise ValueError("X and y go together: give both, or neither.")
+        if is_dask(X) or is_dask(pool):
+            raise TypeError(
+                "plan would load a Dask collection whole; pass rows in memory, such as some of its "
+                "partitions: clf.plan(n, X=X.partitions[0].compute(), y=their_labels)."
+            )
         if X is not None:
             rows = self._rows_like_X(X, "X")
             codes = np.searchsorted(self.classes_, np.asarray(y)).astype(np.float64)

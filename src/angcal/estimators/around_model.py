@@ -102,7 +102,3 @@ class AroundModel(CalibratedPrediction):
         if isinstance(rows, Rows):
             self.passes_ = rows.passes
         return rows, fits, observed
-
-    def _far_options(self) -> dict[str, Any]:
-        """What a fit to rows in blocks is to be given besides."""
-        return {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Matrix
-from angcal.arrays import is_tensor
+from angcal.arrays import is_tensor, refuse_dask
 from angcal.calibrate import ANGLE_METHODS
 from angcal.estimators.training import Training
 from angcal.links import Link, Logit, as_link
@@ -33,6 +33,10 @@ def check_options(estimator: Any) -> None:
         raise ValueError(f"confidence={confidence!r} must lie between 0 and 1; 0.95 means 95 %.")
     check_observables(estimator.observables)
     resolved_link(estimator.link)
+    refuse_dask(estimator.covariance, "covariance")
+    holdout = getattr(estimator, "sign_holdout", None)
+    for part in holdout if isinstance(holdout, tuple | list) else ():
+        refuse_dask(part, "sign_holdout")
 
 
 def check_observables(observables: Any) -> None:

@@ -207,16 +207,19 @@ def fit_path(
     Cs = estimator._inverse_strengths(design)
     with np.errstate(over="ignore"):
         strengths = 1.0 / Cs  # the solver refuses infinity, and names Cs
-    solution = design.solver(strengths).solve(estimator.tol)
+    # What is told of a fit, and where it starts, is of the first path.
+    told = estimator._far_options() if rarity is None and design.rows.far else {}
+    solver = design.solver(strengths, told.pop("watch", None))
+    solution = solver.solve(estimator.tol, **told)
+    p, q = 1.0 if shape is None else shape.exponent, 0.0 if factors is None else exponent
     if design.rows.far:
-        return far_path(estimator, training, design, Cs, solution)
+        return far_path(estimator, training, (p, q), design, Cs, solution)
     groups = training.groups_of(training.X)
     observed = observe_path(design, strengths, solution, estimator.observables, groups=groups)
     curves = path_curves(design, solution, observed, training.weights)
     errors = curves.sampling_error(estimator.scoring, observed)
     is_sparse = sparse.issparse(training.X)
     index = choose(getattr(curves, estimator.scoring), errors, is_sparse=is_sparse)
-    p, q = 1.0 if shape is None else shape.exponent, 0.0 if factors is None else exponent
     return PathFit(p, q, design, Cs, solution, observed, curves, errors, index, is_sparse)
 
 
@@ -263,12 +266,15 @@ class FarPathFit(PathFit):
         # Its scores are then far closer to the optimum than its angle could notice.
         solution = solver.continued(self.solution.column(self.index), min(tol, 1e-4))
         distance = float(solver.distances(solution)[0])
-        fit = replace(self.design.fit_at(solution, 0, 1.0 / self.C), X=X, hessian_method=method)
-        if distance > LARGEST_DISTANCE and fit.coef.ndim == 1:
+        even = replace(self.design.fit_at(solution, 0, 1.0 / self.C), hessian_method=method)
+        if distance > LARGEST_DISTANCE and even.coef.ndim == 1:
             # Where conjugate gradients do not get there, factorizations do.
-            fit = polished(fit)
-            return fit, observe(fit, self.groups), fit.distance_to_optimum
-        return fit, self._observed(strength, solution), distance
+            even = polished(even)
+            distance, observed = even.distance_to_optimum, observe(even, self.groups)
+        else:
+            observed = self._observed(strength, solution)
+        coef, intercept = self.design.restore(even.coef, even.intercept)
+        return replace(even, X=X, coef=coef, intercept=intercept), observed, distance
 
     def _observed(self, strengths: Floats, solution: Solution) -> Observables:
         found = observe_path(
@@ -278,9 +284,14 @@ class FarPathFit(PathFit):
 
 
 def far_path(
-    estimator: Any, training: Training, design: Design, Cs: Floats, solution: Solution
+    estimator: Any,
+    training: Training,
+    kind: tuple[float, float],
+    design: Design,
+    Cs: Floats,
+    solution: Solution,
 ) -> FarPathFit:
-    """What every fit reveals, without anything of length n for each of them.
+    """What every fit of an exponent and a rarity reveals, without a vector for each of them.
 
     Two classes are judged in three passes. Groups, more classes and sampled leverages need vectors:
     of as many penalties at a time as keep them below an eighth of X.
@@ -304,9 +315,7 @@ def far_path(
         curves = joined(parts)
     errors = curves.sampling_error(estimator.scoring)
     index = choose(getattr(curves, estimator.scoring), errors)
-    return FarPathFit(
-        1.0, 0.0, design, Cs, solution, [], curves, errors, index, False, method, groups
-    )
+    return FarPathFit(*kind, design, Cs, solution, [], curves, errors, index, False, method, groups)
 
 
 def with_scores(rows: Rows, part: Solution) -> Solution:

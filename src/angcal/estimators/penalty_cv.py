@@ -113,13 +113,12 @@ class AngularLogisticRegressionCV(AngularBase):
         leave-one-out likelihood and a prior about 1. "average": probabilities are averages over
         up to three linear models, with curves from the labels unless the link is known. "one": the
         model of the likeliest p alone. None: a pool tells the angle and leaves the weights as they
-        are. Without a pool p is 1, and also for rows in blocks, large tensors, and a pool that can
-        be gone over once only; ``spectrum_reason_`` says so.
+        are. Without a pool p is 1, and also for rows in blocks of more than 1,500 columns, large
+        tensors, and a pool that can be gone over once only; ``spectrum_reason_`` says so.
     rarity : float, default=0.5
         q: the squared weight of a column of kurtosis κ above 6 is penalized (κ/6)^q times as much
         as those of others, as such columns are active in few rows and fits follow these too far
-        (:mod:`angcal.penalty_path.rarity`). 0 is plain ridge, which rows in blocks and tensors of
-        more than 50 million entries always have.
+        (:mod:`angcal.penalty_path.rarity`). 0 is plain ridge.
 
     Attributes
     ----------

@@ -68,6 +68,10 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
     intercept_: Any
     classes_: np.ndarray
 
+    def _far_options(self) -> dict[str, Any]:
+        """What a fit to rows in blocks is to be given besides."""
+        return {}
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         # Rows that ``plan`` reads: no file and no copy is to grow by them.

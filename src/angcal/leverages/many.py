@@ -110,7 +110,7 @@ def many_leverages(
         method = "single"
     quick = n * k * k <= plan.BATCH_PRODUCTS and method != "randomised"
     if quick and isinstance(rows, TensorRows):
-        rows = DenseRows(on_host(rows.X), rows.intercept)
+        rows = DenseRows(on_host(rows.whole), rows.intercept)
     if isinstance(rows, DenseRows) and (quick or method == "single"):
         size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE

@@ -9,14 +9,14 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import largest_entry
+from angcal.arrays import is_tensor, largest_entry
 from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.penalties import Ridge
 from angcal.penalty_path.rarity import scaled_columns
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
-from angcal.rows import FarRows, RotatedRows, Rows, rotate
-from angcal.solvers.far_newton import FarNewton, Scatter, scatter_of, solver_for
+from angcal.rows import FarRows, RotatedRows, Rows, ScaledTensorRows, rotate
+from angcal.solvers.far_newton import FarNewton, Scatter, Watch, scatter_of, solver_for
 from angcal.solvers.newton_cg import NewtonCG, Solution
 
 
@@ -78,8 +78,8 @@ class Design:
         found = self.loss.hessian(scores if q > 1 else scores[:, 0], np.zeros(1))
         return float(np.mean(found))
 
-    def solver(self, strengths: Floats) -> NewtonCG | FarNewton:
-        """The problems under these penalties."""
+    def solver(self, strengths: Floats, watch: Watch | None = None) -> NewtonCG | FarNewton:
+        """The problems under these penalties; far rows tell of their steps."""
         scaled = self.scaled(strengths)
         if self.rows.width == 0:
             raise ValueError(
@@ -97,7 +97,7 @@ class Design:
                 "StandardScaler, or pass Cs as a whole number to have a grid made for X."
             )
         given = (self.rows, self.labels, self.weights, scaled, self.loss)
-        return solver_for(*given, self.moments if self.scatter is None else self.scatter)
+        return solver_for(*given, self.moments if self.scatter is None else self.scatter, watch)
 
     def scaled(self, strengths: Any) -> Any:
         """λ/unit²: the strengths for rows of Z that λ are for rows of X."""
@@ -121,9 +121,7 @@ class Design:
 
     def restore(self, coef: Floats, intercept: Any) -> tuple[Floats, Any]:
         """(w, b) for rows of X from (v, b) for rows of Z, (k,) and a number, or (K, k) and (K,)."""
-        w, center = coef, None
-        if isinstance(self.rows, RotatedRows):
-            w, center = self.rows.expand(coef.T).T, self.rows.center
+        w, center = self.rows.expand(coef.T).T, self.rows.center
         level = intercept - (0.0 if center is None else w @ center)
         return w / self.unit if self.factors is None else w * (self.factors / self.unit), level
 
@@ -168,18 +166,26 @@ def make_design(
 
     The shape is for columns that have been multiplied by the factors.
     """
-    X = scaled_columns(X, factors)
-    scatter, rows, unit = None, X, 1.0
+    scatter, unit = None, 1.0
     if isinstance(X, FarRows):
+        X = X if factors is None else X.in_columns(factors)
+        rows = X = X if shape is None else shape.rotate_far(X)
         scatter = scatter_of(X, weights)
         # As for rows in memory, which have orthogonal columns where these are few.
         orthogonal = X.shape[1] <= plan.LONGEST_EIGENBASIS and scatter.transform is not None
         moments = scatter.columns
         central = scatter.moments[: X.shape[1]] if orthogonal else moments
     else:
+        # Large tensors are not copied: their products are multiplied instead.
+        copied = not is_tensor(X) or X.shape[0] * X.shape[1] <= plan.PRODUCT_ENTRIES
+        X = scaled_columns(X, factors) if copied else X
         unit = unit_of(X)
-        narrow = rotate if shape is None else shape.rotate
-        rows = narrow(X if unit == 1.0 else X / unit, weights, fit_intercept)
+        own = X if unit == 1.0 else X / unit
+        if factors is not None and not copied:
+            rows = ScaledTensorRows(own, fit_intercept, factors)
+        else:
+            narrow = rotate if shape is None else shape.rotate
+            rows = narrow(own, weights, fit_intercept)
         moments, _ = rows.column_squares(weights)
         central = _typical_of(X, rows, moments, weights)
     if scatter is None and fit_intercept and not isinstance(rows, RotatedRows):

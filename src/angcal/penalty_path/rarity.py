@@ -21,15 +21,17 @@ exponents and bound were chosen by.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from angcal import plan
-from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, on_host, placed_like
-from angcal.rows import dense_parts
+from angcal._typing import Floats
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, slices
+from angcal.rows import Rows, as_rows, dense_parts, times_columns
+from angcal.solvers.far_newton import require_finite
 
 ORDINARY = 6.0
 """Kurtosis up to which a column is not rare. 3 to 10 do alike on the development tasks."""
@@ -60,55 +62,95 @@ def column_factors(kurtosis: Floats, variances: Floats, exponent: float) -> Floa
 
 
 def factors_of(X: Any, weights: Floats, exponent: float) -> Floats | None:
-    """The factors of X's columns; None where none is rare, or where X cannot be copied."""
-    if not (isinstance(X, np.ndarray) or sparse.issparse(X) or is_tensor(X)) or exponent == 0.0:
+    """The factors of X's columns, in any storage; None where none is rare."""
+    if exponent == 0.0:
         return None
-    if is_tensor(X):
-        if X.shape[0] * X.shape[1] > plan.PRODUCT_ENTRIES:
-            return None
+    if is_tensor(X) and X.shape[0] * X.shape[1] <= plan.PRODUCT_ENTRIES:
         X = on_host(X)
     return column_factors(*column_shapes(X, weights), exponent)
 
 
-def column_shapes(X: Matrix, weights: Floats) -> tuple[Floats, Floats]:
+def column_shapes(X: Any, weights: Floats) -> tuple[Floats, Floats]:
     """(κ, v): kurtosis and variance of every column by the cases' weights; κ = 1 where v = 0.
 
-    Variances are in units of the largest |x|², as squares of large numbers are none.
+    Variances of arrays are in units of the largest |x|², as squares of large numbers are none.
     """
     second, fourth, unit = _moments(X, weights)
     moving = second > 0.0
-    kurtosis = np.where(moving, fourth / np.where(moving, second, 1.0) ** 2, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        kurtosis = np.where(moving, fourth / np.where(moving, second, 1.0) ** 2, 1.0)
+    # Powers that are no numbers, beyond 10⁷⁷, say nothing of a column.
+    kurtosis = np.where(np.isfinite(kurtosis), kurtosis, 1.0)
     return kurtosis, second * (unit / unit.max(initial=0.0)) ** 2
 
 
-def column_deviations(X: Matrix, weights: Floats) -> Floats:
+def column_deviations(X: Any, weights: Floats) -> Floats:
     """√v of every column, in the units of X; 0 where it varies by rounding only."""
     second, _, unit = _moments(X, weights)
     return np.sqrt(second) * unit
 
 
-def _moments(X: Matrix, weights: Floats) -> tuple[Floats, Floats, Floats]:
-    """Second and fourth central moments of the columns in units of their largest |x|, and these."""
-    share = weights / weights.sum()
-    unit = np.asarray(abs(X).max(axis=0).toarray() if sparse.issparse(X) else abs(X).max(axis=0))
-    unit = np.where(unit > 0.0, unit, 1.0).ravel().astype(np.float64)
-    second, fourth = (_of_sparse if sparse.issparse(X) else _of_dense)(X, share, unit)
-    return np.where(second > 1e-24, second, 0.0), fourth, unit
+def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Second and fourth central moments of the columns in units, and these.
+
+    Units of arrays are the columns' largest |x|, of other rows 1. The second moment is 0 where a
+    column varies by rounding only.
+    """
+    share, d = weights / weights.sum(), X.shape[1]
+    unit = np.ones(d)
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        largest = abs(X).max(axis=0)
+        largest = np.asarray(largest.toarray() if sparse.issparse(X) else largest).ravel()
+        unit = np.where(largest > 0.0, largest, 1.0).astype(np.float64)
+    if sparse.issparse(X):
+        second, fourth, peak = *_of_sparse(X, share, unit), np.ones(d)
+    else:
+        rows = X if isinstance(X, Rows) else as_rows(X, False)
+        found = rows.sum(_powers_of_block, (unit,), (share,), merge=_merged)
+        _, mean, second, _, fourth, peak = found
+        require_finite(mean)
+    return np.where(second > 1e-24 * peak**2, second, 0.0), fourth, unit
 
 
-def _of_dense(X: Floats, share: Floats, unit: Floats) -> tuple[Floats, Floats]:
-    """Second and fourth central moments of the columns of X/unit."""
-    mean = share @ X / unit
-    second, fourth = np.zeros_like(mean), np.zeros_like(mean)
-    for part, rows in dense_parts(X):
-        squares = (rows / unit - mean) ** 2
-        second += share[part] @ squares
-        fourth += share[part] @ squares**2
-    return second, fourth
+Powers = tuple[Any, Floats, Floats, Floats, Floats, Floats]
+"""Weight, mean, sums of the second to fourth powers of deviations, and the largest |x|."""
+
+
+def _powers_of_block(X: Any, unit: Floats, weights: Floats) -> Powers:
+    """Those of the columns of X/unit."""
+    xp, found = namespace_of(X), list[Powers]()
+    entries = plan.PRODUCT_ENTRIES if is_tensor(X) else plan.CACHE_ENTRIES
+    for part in slices(X.shape[0], entries, X.shape[1]):
+        for _, x in dense_parts(X[part], entries):
+            x = x / placed_like(unit, x)
+            w = placed_like(weights[part], x)
+            total = float(xp.sum(w))
+            mean = w @ x / total
+            deviations = x - mean
+            squares = deviations * deviations
+            with np.errstate(over="ignore"):
+                sums = [w @ squares, w @ (squares * deviations), w @ (squares * squares)]
+            largest = xp.max(xp.abs(x), axis=0)
+            m1, m2, m3, m4, peak = (on_host(each) for each in (mean, *sums, largest))
+            found.append((total, m1, m2, m3, m4, peak))
+    return reduce(_merged, found)
+
+
+def _merged(a: Powers, b: Powers) -> Powers:
+    """Powers of the rows of both, about the mean of both (Chan; Pébay)."""
+    (u, mean_a, a2, a3, a4, peak_a), (v, mean_b, b2, b3, b4, peak_b) = a, b
+    w, gap = u + v, mean_b - mean_a
+    p, q = u / w, v / w
+    with np.errstate(over="ignore", invalid="ignore"):
+        m2 = a2 + b2 + w * p * q * gap**2
+        m3 = a3 + b3 + w * p * q * (p - q) * gap**3 + 3.0 * gap * (p * b2 - q * a2)
+        m4 = a4 + b4 + w * p * q * (p * p - p * q + q * q) * gap**4
+        m4 = m4 + 6.0 * gap**2 * (p * p * b2 + q * q * a2) + 4.0 * gap * (p * b3 - q * a3)
+    return w, mean_a + q * gap, m2, m3, m4, np.maximum(peak_a, peak_b)
 
 
 def _of_sparse(X: Any, share: Floats, unit: Floats) -> tuple[Floats, Floats]:
-    """The same from sums of powers."""
+    """Second and fourth central moments of the columns of X/unit, from sums of powers."""
     scaled = (X @ sparse.diags_array(1.0 / unit)).tocsr()
     m1, m2, m3, m4 = (np.asarray(scaled.power(k).T @ share).ravel() for k in (1, 2, 3, 4))
     fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4
@@ -117,8 +159,4 @@ def _of_sparse(X: Any, share: Floats, unit: Floats) -> tuple[Floats, Floats]:
 
 def scaled_columns(X: Any, factors: Floats | None) -> Any:
     """X with its columns times these factors, of the same kind."""
-    if factors is None:
-        return X
-    if sparse.issparse(X):
-        return (X @ sparse.diags_array(factors)).tocsr()
-    return X * placed_like(factors, X)
+    return X if factors is None else times_columns(X, factors)

@@ -18,8 +18,9 @@ likelihood and a prior about 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, on_host
 from angcal.link_posterior import BELIEF
-from angcal.pools import Moments, Pool, open_pool
-from angcal.rows import RotatedRows, dense_parts, rotate, rows_of_gram
+from angcal.pools import Moments, Pool, RowsPool, open_pool, row_moments
+from angcal.rows import FarRows, RotatedRows, dense_parts, rotate, rows_of_gram
 
 EXPONENTS = (1.0, 1.5, 2.0)
 """Values of p; on the development tasks of docs/pool.md larger ones change nothing."""
@@ -82,6 +83,10 @@ class PenaltyShape:
             return self.times(even.expand(v), 0.5)
 
         return RotatedRows(even.X, expand, intercept, center, even.has_own_columns)
+
+    def rotate_far(self, X: FarRows) -> FarRows:
+        """The same for rows that are read anew on every pass: XM^½, multiplied as they are read."""
+        return X.in_columns(self.times(np.eye(X.shape[1]), 0.5))
 
     def _by_gram(self, X: Matrix, weights: Floats, intercept: bool) -> RotatedRows:
         """From XMXᵀ = h·XXᵀ + XV diag(g − h) VᵀXᵀ, so that sparse rows stay sparse."""
@@ -136,11 +141,13 @@ def why_without(pool: Pool | None, X: Any) -> str:
     """Why the pool's spectrum is of no use for these rows, or nothing."""
     if pool is None:
         return "there is no pool"
-    if not (isinstance(X, np.ndarray) or sparse.issparse(X) or is_tensor(X)):
-        return "X comes in blocks, for which penalties are not shaped by a pool"
     if pool.once:
         return "the pool can be gone over once only, and its spectrum takes several passes"
     (n, d), most = X.shape, plan.PRODUCT_ENTRIES
+    if isinstance(X, FarRows):
+        if d <= plan.LARGEST_SPECTRUM_SIDE:
+            return ""
+        return f"X comes in blocks of more than {plan.LARGEST_SPECTRUM_SIDE:,} columns"
     if not (n < d and n <= plan.MOST_GRAM_ROWS) and n * d > most:
         return f"a copy of X would have {n * d:,} entries, more than {most:,}"
     if is_tensor(X) and (n + pool.n_rows) * d > most:
@@ -148,31 +155,45 @@ def why_without(pool: Pool | None, X: Any) -> str:
     return ""
 
 
-def spectrum_of(pool: Pool, X: Matrix, centered: bool, factors: Floats | None = None) -> Spectrum:
+def spectrum_of(
+    pool: Pool, X: Matrix | FarRows, centered: bool, factors: Floats | None = None
+) -> Spectrum:
     """The spectrum of pool and training rows together, columns multiplied by `factors` first.
 
     It is about the mean where an intercept is free, `centered`.
     """
-    own = _moments(X)
+    own = row_moments(X) if isinstance(X, FarRows) else open_pool(X, X.shape[1]).columns
     both, d = own.merge(pool.columns), X.shape[1]
     held = _held(own, pool.columns, centered) * (1.0 if factors is None else factors)
     shift = held * both.mean if centered else np.zeros(d)
 
-    def blocks() -> Iterator[Matrix]:
-        yield X
+    def add_up(f: Callable[..., Any], *shared: Any) -> Any:
+        """Σ_b f(X_b, shift, *shared) over rows and pool, by their number."""
+        each = partial(_of_pieces, f)
+        given = (held, shift, *shared)
+        if isinstance(X, FarRows):
+            total = X.sum(each, given)
+        else:
+            total = f(_scaled(X, held), shift, *shared)
+        if isinstance(pool, RowsPool):
+            return (total + on_host(pool.sum(each, given))) / both.count
         for block in pool.blocks():
-            yield on_host(block) if is_tensor(block) else block
-
-    def add_up(f: Callable[[Matrix], Any]) -> Any:
-        return sum(f(_scaled(block, held)) for block in blocks()) / both.count
+            near = on_host(block) if is_tensor(block) else block
+            total = total + f(_scaled(near, held), shift, *shared)
+        return total / both.count
 
     if d <= plan.LARGEST_SPECTRUM_SIDE:
-        found = add_up(lambda B: _scatter(B, shift))
+        found = add_up(_scatter)
         values, directions = linalg.eigh(found, overwrite_a=True, check_finite=False)
     else:
-        values, directions = _leading(add_up, shift)
-    lengths, fourth = add_up(lambda B: _powers(B, shift))
+        values, directions = _leading(add_up, d)
+    lengths, fourth = add_up(_powers)
     return _shrunk(np.maximum(values, 0.0), directions, lengths, fourth, both.count)
+
+
+def _of_pieces(f: Callable[..., Any], X: Any, held: Floats, *shared: Any) -> Any:
+    """f of a block, piece by piece, its columns multiplied by `held`."""
+    return sum(f(on_host(rows) * held, *shared) for _, rows in dense_parts(X))
 
 
 def _shrunk(values: Floats, V: Floats, trace: float, fourth: float, count: int) -> Spectrum:
@@ -188,22 +209,17 @@ def _shrunk(values: Floats, V: Floats, trace: float, fourth: float, count: int) 
     return Spectrum(V, shrunk, max((1.0 - share) * rest + share * mean, least))
 
 
-def _leading(add_up: Callable[..., Any], shift: Floats) -> tuple[Floats, Floats]:
+def _leading(add_up: Callable[..., Any], d: int) -> tuple[Floats, Floats]:
     """Largest eigenvalues and their directions, by three steps of subspace iteration."""
-    d = len(shift)
     count = max(1, min(plan.LEADING_DIRECTIONS, plan.PRODUCT_ENTRIES // d))
     basis = linalg.qr(np.random.default_rng(plan.SEED).normal(size=(d, count)), mode="economic")[0]
     for step in range(3):
-        image = add_up(lambda B, Q=basis: _image(B, shift, Q))
+        image = add_up(_image, basis)
         if step < 2:
             basis = linalg.qr(image, mode="economic", check_finite=False)[0]
     inner = basis.T @ image
     values, vectors = linalg.eigh(0.5 * (inner + inner.T), check_finite=False)
     return values, basis @ vectors
-
-
-def _moments(X: Matrix) -> Moments:
-    return open_pool(X, X.shape[1]).columns
 
 
 def _held(own: Moments, pool: Moments, centered: bool) -> Floats:

@@ -45,10 +45,11 @@ def solver_for(
     strengths: Floats,
     loss: BlockLoss | None = None,
     moments: Any = None,
+    watch: Watch | None = None,
 ) -> NewtonCG | FarNewton:
     """Newton's method for rows of any kind; ``moments`` are a `Scatter` where rows are far."""
     if isinstance(rows, FarRows):
-        return FarNewton(rows, labels, weights, strengths, loss, moments)
+        return FarNewton(rows, labels, weights, strengths, loss, moments, watch)
     return NewtonCG(rows, labels, weights, strengths, loss, moments)
 
 
