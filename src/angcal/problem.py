@@ -212,7 +212,9 @@ class LinearFit:
             moves, h = leave_groups_out(hessian.engine, *given)
             if rounds:
                 moves = self._settled(moves, D, [hessian.engine], intercept_leverage)
-            coupling = hessian.coupling(h, remaining_curvature(h, D))
+            assert moves.within is not None
+            assert moves.remaining is not None
+            coupling = hessian.coupling(moves.within, moves.remaining)
             return Leverages(h, coupling, hessian.side, 0.0, hessian.remark, moves)
         found, engines = [], []
         for k, coef in enumerate(self.coef):

@@ -78,10 +78,11 @@ def batch_of_groups(
         levels = np.repeat(intercept_leverages[part], n)[:, None]
         found, h = leave_groups_out(_Images(Z, images), *given, levels)
         values[:, part] = h.reshape(count, n).T
-        both = (v.reshape(count, n).T for v in (found.all, found.slopes))
+        of_rows = (found.all, found.slopes, found.within, found.remaining)
+        *both, within, r = (np.asarray(v).reshape(count, n).T for v in of_rows)
         moves.append(GroupMoves(groups, *both))
         if with_coupling:
-            couplings.append(batch_coupling(Z, images, values[:, part], D[:, part]))
+            couplings.append(batch_coupling(Z, images, within, r))
     coupling = np.hstack(couplings) if with_coupling else None
     return Leverages(values, coupling, "primal", np.zeros(m), group_moves=stacked_moves(moves))
 
