@@ -128,8 +128,8 @@ class GroupMoves:
     groups: Groups
     all: Floats
     slopes: Floats
-    within: Floats | None = None
-    remaining: Floats | None = None
+    within: Any = None
+    remaining: Any = None
 
 
 def stacked_moves(parts: list[GroupMoves]) -> GroupMoves:
