@@ -416,3 +416,15 @@ def test_cosines_of_a_path_are_known_no_better_from_copies():
         couplings.append(model.observables_.coupling.sum())
     np.testing.assert_allclose(ends[1], ends[0], atol=0.01)
     np.testing.assert_allclose(couplings[1], couplings[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("maker", ["one", "path"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_groups_that_tear_copies_apart_are_noticed(maker, K):
+    X, y, _ = _draw(100, 60, K=K)
+    rows = np.concatenate([np.arange(100), np.arange(50)])
+    with pytest.warns(RepeatedRowsWarning, match="100 of 150 rows .* in other groups"):
+        MAKERS[maker]().fit(X[rows], y[rows], groups=np.arange(150) // 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRowsWarning)
+        MAKERS[maker]().fit(X[rows], y[rows], groups=rows // 2)

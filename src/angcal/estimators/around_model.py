@@ -96,7 +96,7 @@ class AroundModel(CalibratedPrediction):
         groups = training.groups_of(rows)
         observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
-        warn_about_repeats(rows, training.codes, observed)
+        warn_about_repeats(training, rows, observed)
         if isinstance(rows, Rows):
             self.passes_ = rows.passes
         return rows, fits, observed

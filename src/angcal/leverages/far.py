@@ -4,9 +4,9 @@ r"""Ĥ_c = (X̃ᵀD_cX̃ + Q_c)⁻¹ of m problems on rows that are read anew: t
     2.  h_ic = ‖W_c x̃_i‖², W_cᵀW_c = Ĥ_c;  and X̃ᵀ(z/r_c), r = 1 − hD, for random signs z
     3.  Σ_j A_ij²/r_j² ≈ mean over z of (X̃Ĥ_c X̃ᵀz/r_c)_i²
 
-Where rows are left out in groups, the second pass has h and the moves of all groups whose rows lie in
-one block, and X̃ᵀ(z/r) takes a fourth; rows of other groups are brought here, as many at a time as
-memory allows.
+Where rows are left out in groups, the second pass has h and the moves of all groups whose rows lie
+in one block, and X̃ᵀ(z/r) takes a fourth; rows of other groups are brought here, as many at a time
+as memory allows.
 
 The signs are those of :meth:`angcal.leverages.PenalizedHessian.coupling`, so that the answers do
 not depend on where the rows are.
