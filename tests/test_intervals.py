@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV, Logit, Probit
 from angcal.intervals import Mixture, TwoClassLaw, pooled
 from angcal.links.multiclass import Softmax
+from angcal.notices import AngleWarning
 from angcal.simulation import simulate, simulate_multiclass
 
 LINK = Logit(3.0, 1.0)
@@ -221,13 +222,13 @@ def test_averages_of_three_classes(average):
         assert np.all(ends[..., 0] <= ends[..., 1])
 
 
-def without_signal(y):
+def without_signal(y, **given):
     """Weights of zero: every row gets the prevalence."""
     frozen = LogisticRegression(C=1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf = AngularCalibratedClassifier(frozen, angle="loo")
-        return clf.fit(np.zeros((len(y), 3)), y)
+        return clf.fit(np.zeros((len(y), 3)), y, **given)
 
 
 def test_the_prevalence_of_two_classes():
@@ -369,6 +370,79 @@ def test_coverage_of_rows_at_a_known_link_with_a_covariance():
     share, error = coverage(100, 60, 40, "row", link=LINK, sigma=True)
     assert error < 0.015
     assert abs(share - 0.8) < 3 * error + 0.03
+
+
+# -- groups ----------------------------------------------------------------------------------
+
+
+def of_copies(maker, K, m):
+    """A fit to m copies of each row; C is of a row."""
+    data = DATA if K == 2 else CLASSES
+    X, y = np.repeat(data.X, m, axis=0), np.repeat(data.y, m)
+    model = {
+        "one": AngularCalibratedClassifier(LogisticRegression(C=1 / m, tol=1e-8, max_iter=5000)),
+        "path": AngularLogisticRegressionCV(Cs=[0.3 / m, 1 / m]),
+    }[maker]
+    return model.fit(X, y, groups="copies" if m > 1 else None)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("maker", ["one", "path"])
+def test_copies_say_no_more_than_single_rows(maker, K):
+    X = NEW if K == 2 else NEW_CLASSES
+    single, copied = (of_copies(maker, K, m) for m in (1, 4))
+    for kind in ("curve", "row"):
+        widths = [np.ptp(each.predict_interval(X, kind), axis=-1) for each in (single, copied)]
+        assert_allclose(np.mean(widths[1]), np.mean(widths[0]), rtol=0.05)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_copies_say_no_more_of_the_prevalence(K):
+    y = np.r_[np.ones(20), np.zeros(40)] if K == 2 else np.repeat([0, 1, 2], [30, 15, 15])
+    single = without_signal(y)
+    copied = without_signal(np.repeat(y, 4), groups=np.repeat(np.arange(60), 4))
+    X = np.zeros((1, 3))
+    assert_allclose(copied.predict_proba(X), single.predict_proba(X), rtol=1e-12)
+    assert_allclose(copied.predict_interval(X), single.predict_interval(X), rtol=1e-12)
+    if K == 2:
+        assert_allclose(copied.loo_proba_[::4], single.loo_proba_, rtol=1e-12)
+
+
+def test_a_class_in_two_groups_is_no_evidence_of_an_angle():
+    rng = np.random.default_rng(0)
+    X, y = np.repeat(rng.normal(size=(60, 5)), 4, axis=0), np.repeat(np.arange(60) < 2, 4)
+    with pytest.warns(AngleWarning, match="rows in 2 groups, fewer than 3"):
+        AngularCalibratedClassifier().fit(X, y, groups=np.repeat(np.arange(60), 4))
+
+
+def test_coverage_of_the_curve_with_repeated_measures():
+    """Five rows of each patient, a random effect of sd 2: 90 % within three standard errors."""
+    d, scale, effect, draws = 50, 3.0, 2.0, 60
+    nodes, shares = np.polynomial.hermite_e.hermegauss(61)
+    held = {"groups": [], "rows": []}
+    for seed in range(draws):
+        rng = np.random.default_rng([18, seed])
+        w = rng.normal(size=d) / np.sqrt(d)
+        w /= np.linalg.norm(w)
+        names = np.repeat(np.arange(20), 5)
+        X = (rng.normal(size=(20, d))[names] + rng.normal(size=(100, d))) / np.sqrt(2.0)
+        index = scale * X @ w + effect * rng.normal(size=20)[names]
+        y = (rng.random(100) < expit(index)).astype(int)
+        new = rng.normal(size=(100, d))
+        for how, share in held.items():
+            clf = AngularCalibratedClassifier(LogisticRegression(C=0.1))
+            clf.fit(X, y, groups=names if how == "groups" else None)
+            norm = np.linalg.norm(clf.coef_)
+            c = float(clf.coef_[0] @ w) / norm
+            noise = np.sqrt(scale**2 * (1.0 - c**2) + effect**2)
+            index = scale * c * (new @ clf.coef_[0])[:, None] / norm + noise * nodes
+            truth = expit(index) @ (shares / shares.sum())
+            low, high = clf.predict_interval(new).T
+            share.append(np.mean((low <= truth) & (truth <= high)))
+    mean, error = np.mean(held["groups"]), np.std(held["groups"]) / np.sqrt(draws)
+    assert error < 0.04
+    assert abs(mean - 0.9) < 3 * error
+    assert np.mean(held["rows"]) < mean - 3 * error
 
 
 def test_coverage_of_rows_by_labels_alone_is_at_least_nominal():

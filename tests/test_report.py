@@ -23,6 +23,7 @@ from angcal import report
 from angcal.metrics import (
     expected_calibration_error,
     hosmer_lemeshow_test,
+    kernel_calibration_test,
     multiclass_log_loss,
     spiegelhalter_test,
     top_label_ece,
@@ -353,6 +354,14 @@ def test_groups_are_the_units_of_the_report():
     text = "".join(outline(page(told)).words)
     assert "each of the 30 groups of rows is judged by a model that has seen none of it" in text
     assert "a forecast counts every row as a new one" in text
+    figures = told.fit.figures
+    tests = {row.name: row for row in told.fit.tests}
+    assert list(tests) == ["Spiegelhalter's z", "Hosmer–Lemeshow, ten bins", "Kernel test"]
+    z = spiegelhalter_test(figures.codes, figures.plain, groups=figures.groups)
+    assert tests["Spiegelhalter's z"].plain == z.p_value
+    kernel = tests["Kernel test"].plain
+    seen = {"n_resamples": 199, "random_state": told.seed, "groups": figures.groups}
+    assert kernel == kernel_calibration_test(figures.codes, figures.plain, **seen).p_value
 
 
 # -- names from the data -----------------------------------------------------------------------

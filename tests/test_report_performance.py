@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from angcal.metrics import calibration_line
+from angcal.metrics import calibration_line, cost_optimal_threshold
+from angcal.report.acting import miss_in_false_alarms
 from angcal.report.performance import auc, share
 
 
@@ -63,3 +64,9 @@ def test_groups_have_one_entry_for_each_row(drawn):
     y, p = drawn
     with pytest.raises(ValueError, match="groups has 3 entries for 400 rows"):
         calibration_line(y, p, groups=[1, 2, 3])
+
+
+@pytest.mark.parametrize("miss", [1, 4, 19])
+def test_the_threshold_that_costs_least_is_named(miss):
+    threshold = cost_optimal_threshold(false_positive=1, false_negative=miss)
+    assert miss_in_false_alarms(threshold) == f"{miss} false alarm" + "s" * (miss > 1)

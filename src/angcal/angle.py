@@ -47,6 +47,16 @@ SURE_SIGN = 2.0
 Of 1,557 fits of few rows, 38 had a negative cosine within its error of zero: their curves fell, and
 were 0.029 nats worse than plain or the prevalence (0.14 at most), by labels alone 0.001."""
 
+ROWS_DEPEND = "it takes rows for independent, and rows of a group are not"
+"""Why there is no observable angle of groups of two rows or more."""
+
+
+def way_out(reason: str) -> str:
+    """What to do about a reason why there is no observable angle."""
+    if reason == ROWS_DEPEND:
+        return "fit one row of each group"
+    return "pass a covariance or a larger pool"
+
 
 class AngleError(ValueError):
     """An angle cannot be estimated; the message is the reason."""
@@ -361,8 +371,12 @@ def loo_angle(
     link: Link,
     *,
     confidence: float = 0.95,
+    effect: float = 1.0,
 ) -> Angle:
-    """Argmax over c of Σ ω_i log P(y_i | F_c(s_i)) at leave-one-out scores s_i, link known."""
+    """Argmax over c of Σ ω_i log P(y_i | F_c(s_i)) at leave-one-out scores s_i, link known.
+
+    ``effect`` labels say as much as one independent label.
+    """
     scores = scale.standardize(observables.calibration_scores)
     bins = bin_scores(scores, labels, case_weights)
 
@@ -374,7 +388,7 @@ def loo_angle(
     best = grid[int(np.argmin([loss(c) for c in grid]))]
     bounds = (max(best - 0.1, -1.0), min(best + 0.1, 1.0))
     cosine = float(minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-6}).x)
-    information = loo_information(observables, labels, case_weights, scale, link, cosine)
+    information = loo_information(observables, labels, case_weights, scale, link, cosine, effect)
     bias = LOO_BIAS * observables.unevenness
     reason = f"likelihood of {len(labels)} leave-one-out scores under the {link.name} link"
     return make_angle(cosine, information.standard_error, bias, "loo", reason, confidence)
@@ -407,12 +421,15 @@ def loo_information(
     scale: ScoreScale,
     link: Link,
     cosine: float,
+    effect: float = 1.0,
 ) -> LooInformation:
     """I = Σ (∂F/∂c)²/(F(1−F)) and C = Σ_{i≠j} b_i A'_ij² b_j, b_i = ∂²log P_i/∂c∂s · ψ_i/‖ŵ‖.
 
     The scores of rows i and j each depend on the other row: ∂s_i/∂(row j) ∝ A'_ij ψ_j. That adds
     C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
-    A'_ij² are taken as proportional to c_i c_j, the observables' coupling.
+    A'_ij² are taken as proportional to c_i c_j, the observables' coupling. Of groups, ``effect``
+    labels say as much as one independent label: their slopes vary by effect·I + effect²·C, as
+    those of copies do exactly.
     """
     scores = scale.standardize(observables.calibration_scores)
     c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
@@ -432,7 +449,7 @@ def loo_information(
             gain = leaning.positive @ np.log(corner) + leaning.negative @ np.log1p(-corner)
             lean += sign_c * sign_s * float(gain) / (4.0 * h * h)
     total = max(float(observables.coupling.sum()), np.finfo(float).tiny)
-    return LooInformation(fisher, lean**2 / total)
+    return LooInformation(fisher / effect, lean**2 / total)
 
 
 def combine(observable: Angle, loo: Angle) -> Angle:

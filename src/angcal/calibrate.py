@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from angcal._typing import Floats, Matrix
 from angcal.angle import (
     LOO_BIAS,
+    ROWS_DEPEND,
     Angle,
     AngleError,
     combine,
@@ -29,9 +30,9 @@ from angcal.angle import (
     observable_angle,
     quantile,
     training_sign,
+    way_out,
     with_note,
 )
-from angcal.baselines import PlattScaling
 from angcal.covariance import (
     Precision,
     ScoreScale,
@@ -43,8 +44,8 @@ from angcal.covariance import (
     score_scale,
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
-from angcal.leverages.groups import Groups
-from angcal.link_posterior import BELIEF, LinkPosterior, link_posterior
+from angcal.leverages.groups import Groups, label_effects
+from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables, honest_scores, usual_weights
@@ -108,8 +109,12 @@ class LeftOut:
         """(n, 2), one column for each class."""
         if isinstance(self.curve, ConstantCurve):
             # The prevalence of the other rows, one row of each class added as in the curve.
-            rest = float(self.weights @ self.labels) - self.weights * self.labels
-            p = (rest + 1.0) / (len(self.labels) - self.weights + 2.0)
+            own, size = self.weights * self.labels, self.weights
+            effect = prevalence_effect(self.labels, self.weights, self.groups)
+            if self.groups is not None:
+                own, size = (self.groups.sums(part)[self.groups.codes] for part in (own, size))
+            rest = float(self.weights @ self.labels) - own
+            p = (rest / effect + 1.0) / ((len(self.labels) - size) / effect + 2.0)
         elif self.posterior is None:
             p = self.curve.predict(self.scores)
         else:
@@ -129,7 +134,7 @@ class Calibration:
     """Angle, link, the curve they make, and what it is worth on rows that it has not seen.
 
     ``inflation`` is by how much leave-one-out scores that depend on each other inflate the variance
-    of the curve's slope.
+    of the curve's slope; ``effect`` labels say as much as one independent label.
     """
 
     angle: Angle
@@ -138,6 +143,7 @@ class Calibration:
     curve: CalibratedCurve | AveragedCurve | ConstantCurve
     left_out: LeftOut
     inflation: float = 1.0
+    effect: float = 1.0
 
 
 def calibrate(
@@ -155,7 +161,7 @@ def calibrate(
     if options.angle not in ("auto", "observable") or scale.norm == 0:
         # Where nothing asks for Σ⁻¹, nothing else would notice that Σ is not a covariance.
         _require_positive(options.covariance, len(fit.coef))
-    reason = _why_impossible(fit, scale, options)
+    reason = _why_impossible(fit, scale, options, observables.groups)
     if reason is not None:
         return _fallback(fit, observables, case_weights, options, scale, reason)
     _warn_about_scores(observables, case_weights, scale)
@@ -169,10 +175,11 @@ def calibrate(
     else:
         angle, posterior = evidence.unknown_link()
         link = posterior.link_at(angle.cosine)
-        curve = AveragedCurve(posterior.parts, scale, tail_floor(len(fit.labels)))
+        floor = tail_floor(len(fit.labels) / posterior.effect)
+        curve = AveragedCurve(posterior.parts, scale, floor)
         inflation = evidence.inflation(link, angle.cosine)
     left_out = _left_out(fit, observables, case_weights, curve, posterior)
-    return Calibration(angle, link, scale, curve, left_out, inflation)
+    return Calibration(angle, link, scale, curve, left_out, inflation, evidence.effect)
 
 
 def _left_out(
@@ -218,7 +225,9 @@ def _require_positive(covariance: Any, n_features: int) -> None:
     invert(matrix, source="the given covariance", estimated=False, fresh=True)
 
 
-def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str | None:
+def _why_impossible(
+    fit: LinearFit, scale: ScoreScale, options: Options, groups: Groups | None
+) -> str | None:
     # Not by the scores' spread: rounding leaves a constant score with a little of it.
     if not np.any(fit.coef):
         return "every fitted score is the same (all weights are zero)"
@@ -226,10 +235,22 @@ def _why_impossible(fit: LinearFit, scale: ScoreScale, options: Options) -> str 
         return f"the fitted score does not vary (its spread, by {scale.source}, is {scale.norm:g})"
     if options.link_known and not isinstance(options.angle, str):
         return None  # nothing is left to be estimated from labels
-    smallest = int(min(fit.labels.sum(), len(fit.labels) - fit.labels.sum()))
+    of_class = [np.flatnonzero(fit.labels == label) for label in (0.0, 1.0)]
+    smallest = min(len(rows) for rows in of_class)
     if smallest < 3:
         return f"the smaller class has {smallest} rows, fewer than 3"
+    if groups is not None:
+        fewest = min(len(np.unique(groups.codes[rows])) for rows in of_class)
+        if fewest < 3:
+            return f"the smaller class has rows in {fewest} groups, fewer than 3"
     return None
+
+
+def prevalence_effect(labels: Floats, weights: Floats, groups: Groups | None) -> float:
+    """Labels that say as much of the prevalence as one independent label."""
+    if groups is None:
+        return 1.0
+    return groups.design_effect(labels - np.average(labels, weights=weights))
 
 
 def _fallback(
@@ -247,11 +268,12 @@ def _fallback(
     )
     # One row of each class is added, so that a rare class is not declared impossible.
     weights = usual_weights(case_weights)
-    prevalence = (float(weights @ fit.labels) + 1.0) / (len(fit.labels) + 2.0)
+    effect = prevalence_effect(fit.labels, weights, observables.groups)
+    prevalence = (float(weights @ fit.labels) / effect + 1.0) / (len(fit.labels) / effect + 2.0)
     angle = Angle(0.0, 1.0, 0.0, (-1.0, 1.0), "fallback", reason, options.confidence)
     curve = ConstantCurve(prevalence)
     left_out = _left_out(fit, observables, case_weights, curve, None)
-    return Calibration(angle, options.link, scale, curve, left_out)
+    return Calibration(angle, options.link, scale, curve, left_out, effect=effect)
 
 
 NO_BETTER = "leave-one-out scores rank the labels no better than chance"
@@ -283,9 +305,28 @@ class _Evidence:
         return self.scale.standardize(self.observables.calibration_scores)
 
     def inflation(self, link: Link, cosine: float) -> float:
-        """(I + C)/I of the slope; see :func:`~angcal.angle.loo_information`."""
+        """(I + C)/I of the slope, in units of the posterior's variance.
+
+        See :func:`~angcal.angle.loo_information`.
+        """
         given = (self.observables, self.fit.labels, self.case_weights, self.scale)
-        return loo_information(*given, link, cosine).inflation
+        found = loo_information(*given, link, cosine, self.slope_effect)
+        return found.inflation * self.slope_effect / self.effect
+
+    @property
+    def effect(self) -> float:
+        """Labels that say as much of the offset as one independent label."""
+        return self._effects[0]
+
+    @property
+    def slope_effect(self) -> float:
+        """The same of slope and cosine: labels of a group count apart where its scores differ."""
+        return self._effects[1]
+
+    @cached_property
+    def _effects(self) -> tuple[float, float]:
+        given = (self.standard_scores, self.fit.labels, self.case_weights)
+        return label_effects(self.observables.groups, *given)
 
     def known_link(self) -> tuple[Angle, Link]:
         """The angle by the chosen method, the link as given."""
@@ -326,15 +367,7 @@ class _Evidence:
 
     def _posterior(self, known: Angle | None) -> LinkPosterior:
         given = (self.options.link, self.standard_scores, self.fit.labels, self.case_weights, known)
-        groups = self.observables.groups
-        if groups is None:
-            return link_posterior(*given)
-        # Two parameters tell the residuals as well as the whole posterior, which would double it.
-        curve = PlattScaling().fit(self.standard_scores, self.fit.labels, self.case_weights)
-        residuals = self.fit.labels - curve.predict(self.standard_scores)
-        effect = groups.design_effect(residuals)
-        count = BELIEF.labels_count_for / effect
-        return link_posterior(*given, replace(BELIEF, labels_count_for=count))
+        return link_posterior(*given, effect=self.effect)
 
     def _from_labels_alone(self, why_not_observable: str | None) -> tuple[Angle, LinkPosterior]:
         """Without Σ⁻¹; the interval says how little labels know of the angle itself."""
@@ -375,6 +408,7 @@ class _Evidence:
             self.scale,
             self.options.link,
             confidence=self.options.confidence,
+            effect=self.slope_effect,
         )
 
     def _sign(self) -> float:
@@ -397,7 +431,9 @@ class _Evidence:
             residuals=self.observables.residuals,
         )
         outcome: Angle | str
-        if isinstance(inverse, Precision) and (inverse.fresh or options.angle == "observable"):
+        if self.observables.in_groups:
+            outcome = ROWS_DEPEND
+        elif isinstance(inverse, Precision) and (inverse.fresh or options.angle == "observable"):
             try:
                 outcome = observable_angle(
                     self.fit,
@@ -416,7 +452,7 @@ class _Evidence:
         if isinstance(outcome, str) and options.angle == "observable":
             warn(
                 f"angle='observable' is not possible: {outcome}. The leave-one-out angle is used; "
-                "pass a covariance or a larger pool for the observable one.",
+                f"{way_out(outcome)} for the observable one.",
                 AngleWarning,
             )
         return outcome

@@ -212,7 +212,8 @@ def two_class_law(result: Calibration) -> Law:
     """The law of a calibration: by its posterior, its angle, or the prevalence alone."""
     family = result.link.with_parameters(1.0, 0.0)
     if isinstance(result.curve, ConstantCurve):
-        return ChanceLaw(np.array(result.curve.prevalence), len(result.left_out.labels))
+        labels = len(result.left_out.labels) / result.effect
+        return ChanceLaw(np.array(result.curve.prevalence), labels)
     posterior = result.left_out.posterior
     if posterior is None:
         return TwoClassLaw(family, result.scale, _curves_of_angle(result))
@@ -244,11 +245,12 @@ class ChanceLaw(Law):
     ----------
     shares : () or (K,) array
         Of the second of two classes, or of each class.
-    n_labels : int
+    n_labels : float
+        Independent ones: labels of groups over their design effect.
     """
 
     shares: Floats
-    n_labels: int
+    n_labels: float
 
     def curve(self, scores: Floats) -> Mixture:
         """logit p ± 1/√((n + 2)p(1 − p))."""
@@ -401,7 +403,7 @@ def class_law(result: ClassCalibration) -> Law:
         return KnownClassLaw(result.map, result.moved)
     if posterior is None:
         shares = result.map.predict(np.zeros((1, result.map.slopes.shape[1])))[0]
-        return ChanceLaw(shares, len(result.left_out.calibrated))
+        return ChanceLaw(shares, len(result.left_out.calibrated) / result.effect)
     theta, information = posterior.mode
     # Scores without bound leave a matrix that is positive definite but for rounding.
     values, vectors = np.linalg.eigh(information)

@@ -21,6 +21,8 @@ How the integral is taken:
 - For each c, log κ takes steps of one posterior standard deviation.
 - The labels count for half. Their leave-one-out scores depend on each other, the penalty was chosen
   perhaps by the same labels, and rows are not Gaussian.
+- Labels of groups agree beyond what their scores tell: n of them are as many as n over their design
+  effect (:meth:`~angcal.leverages.groups.Groups.design_effect`).
 
 Where labels are many, one (a, β) is left and F̄ is its curve. Where they are few, or tell the
 classes apart without error, F̄ is less sure than the best curve, as it should be: docs/research.md
@@ -149,12 +151,15 @@ class LinkPosterior:
     known : Angle or None
         An angle from elsewhere (given, or observable) with its standard error.
     belief : Belief
+    effect : float
+        Labels that say as much as one independent label; those in the bins are divided by it.
     """
 
     family: Link
     bins: BinnedScores
     known: Angle | None = None
     belief: Belief = BELIEF
+    effect: float = 1.0
 
     # -- what it says --------------------------------------------------------------------------
 
@@ -279,7 +284,8 @@ class LinkPosterior:
         self, scores: Floats, labels: Floats, weights: Floats, together: np.ndarray | None
     ) -> Floats:
         """F̄₍₋ᵢ₎(s_i) of some rows, each without all that have its number in ``together``."""
-        found, count = self.curves, self.belief.labels_count_for * weights[:, None]
+        found = self.curves
+        count = self.belief.labels_count_for / self.effect * weights[:, None]
         noises = np.hypot(found.noises, found.deviations)
         centers = scores[:, None] * found.slopes + found.offsets
         p, rates = values_and_slopes(self.family, centers.T, noises)
@@ -403,6 +409,7 @@ def link_posterior(
     case_weights: Floats,
     known: Angle | None = None,
     belief: Belief = BELIEF,
+    effect: float = 1.0,
 ) -> LinkPosterior:
     """π of a family, given labels at their leave-one-out scores.
 
@@ -415,6 +422,8 @@ def link_posterior(
     known : Angle, optional
         An angle from elsewhere (given, or observable) with its standard error.
     belief : Belief, optional
+    effect : float, optional
+        Labels that say as much as one independent label.
 
     Examples
     --------
@@ -428,7 +437,8 @@ def link_posterior(
     """
     weights = case_weights / np.mean(case_weights)
     base = family.with_parameters(1.0, 0.0)
-    return LinkPosterior(base, bin_scores(standard_scores, labels, weights), known, belief)
+    bins = bin_scores(standard_scores, labels, weights / effect)
+    return LinkPosterior(base, bins, known, belief, effect)
 
 
 def values_and_slopes(family: Link, centers: Floats, noises: Floats) -> tuple[Floats, Floats]:

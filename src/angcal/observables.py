@@ -126,6 +126,11 @@ class Observables:
         return None if self.group_moves is None else self.group_moves.groups
 
     @property
+    def in_groups(self) -> bool:
+        """Whether any group has two rows, which are then not independent."""
+        return self.groups is not None and bool(self.groups.sizes.max() > 1)
+
+    @property
     def leverage_shares(self) -> Floats:
         """h_iD_i: each row's share of the degrees of freedom, summed over classes."""
         shares = self.leverages * self.curvatures

@@ -205,14 +205,14 @@ class LinearFit:
             far = self.hessian if D is self.curvatures else None
             far = far if isinstance(far, FarHessian) else self._factorized(D, self.coef, "exact")
             assert isinstance(far, FarHessian)
-            return leverages_of_far(far, D, groups, self.residuals, intercept_leverage, True)
+            return leverages_of_far(far, groups, self.residuals, intercept_leverage, True)
         if D.ndim == 1:
             hessian = self._factor_of(D, self.coef)
             given = (groups, D, self.residuals, intercept_leverage)
             moves, h = leave_groups_out(hessian.engine, *given)
             if rounds:
                 moves = self._settled(moves, D, [hessian.engine], intercept_leverage)
-            coupling = hessian.coupling(h, remaining_curvature(h, D))
+            coupling = hessian.coupling(moves.within, moves.remaining)
             return Leverages(h, coupling, hessian.side, 0.0, hessian.remark, moves)
         found, engines = [], []
         for k, coef in enumerate(self.coef):
@@ -244,7 +244,7 @@ class LinearFit:
         residuals, levels = ratio * self.residuals, np.asarray(intercept_leverage) / ratio
         if self.rows.far:
             hessian = FarHessian(self.rows, D, [self.ridge], with_coupling=False)  # type: ignore[arg-type]
-            return hessian.leave_groups_out(groups, residuals, levels)
+            return hessian.leave_groups_out(groups, residuals, levels)[0]
         known = self._factor_of(D, np.abs(self.coef).sum(axis=0)).engine
         return leave_groups_out(known, groups, D, residuals, levels)[0]
 

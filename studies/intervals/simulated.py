@@ -32,7 +32,7 @@ SETTINGS = {
     "pool": 300,
     "link and pool": 300,
     "link and covariance": 300,
-    "labels alone, 3 classes": 100,
+    "labels alone, 3 classes": 300,
 }
 KINDS = ("curve", "row")
 MEASURES = tuple(f"{kind} {what}" for kind in KINDS for what in (*LEVELS, "width"))

@@ -17,7 +17,7 @@ from angcal.curve.table import CurveTable
 from angcal.links import Link
 
 
-def tail_floor(n_labels: int) -> float:
+def tail_floor(n_labels: float) -> float:
     """(n + 2)^(−3/2): the least probability that a curve estimated from n labels gives a class.
 
     Far-out scores are judged by a tail that no label has tested. After n labels without an

@@ -97,7 +97,7 @@ class AroundModel(CalibratedPrediction):
         groups = training.groups_of(rows)
         observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
-        warn_about_repeats(rows, training.codes, observed)
+        warn_about_repeats(training, rows, observed)
         warn_about_units(self, rows, training, getattr(fits[0].penalty, "strength", 0.0))
         if isinstance(rows, Rows):
             self.passes_ = rows.passes

@@ -292,7 +292,7 @@ class AngularLogisticRegressionCV(AngularBase):
         fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
         self.distance_to_optimum_ = distance
         self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
-        warn_about_repeats(X, training.codes, [self.observables_])
+        warn_about_repeats(training, X, [self.observables_])
         # (C), (D) Angle, link and curve of the chosen one.
         self._keep(self._calibrated([fit], [self.observables_], training, options))
         self.path_ = self._report(path)

@@ -4,8 +4,9 @@ r"""Ĥ_c = (X̃ᵀD_cX̃ + Q_c)⁻¹ of m problems on rows that are read anew: t
     2.  h_ic = ‖W_c x̃_i‖², W_cᵀW_c = Ĥ_c;  and X̃ᵀ(z/r_c), r = 1 − hD, for random signs z
     3.  Σ_j A_ij²/r_j² ≈ mean over z of (X̃Ĥ_c X̃ᵀz/r_c)_i²
 
-and a fourth where rows are left out in groups, for all groups whose rows lie in one block; rows of
-the others are brought here, as many at a time as memory allows.
+Where rows are left out in groups, the second pass has h and the moves of all groups whose rows lie
+in one block, and X̃ᵀ(z/r) takes a fourth; rows of other groups are brought here, as many at a time
+as memory allows.
 
 The signs are those of :meth:`angcal.leverages.PenalizedHessian.coupling`, so that the answers do
 not depend on where the rows are.
@@ -119,8 +120,17 @@ class FarHessian:
         sums /= remaining**2
         return sums
 
-    def leave_groups_out(self, groups: Groups, residuals: Floats, levels: Any) -> GroupMoves:
-        """Moves of every row where its group is left out; see :mod:`angcal.leverages.groups`."""
+    def group_coupling(self, within: Floats, remaining: Floats) -> Floats:
+        """The same without the groups of both rows, at the price of another pass."""
+        r, signs = remaining.reshape(len(remaining), -1), packed_signs(len(remaining))
+        f = partial(back_of_block, self._dtype, self._rows.intercept)
+        self._back = self._rows.sum(f, (), (r, signs))
+        return self.coupling(within, remaining)
+
+    def leave_groups_out(
+        self, groups: Groups, residuals: Floats, levels: Any
+    ) -> tuple[GroupMoves, Floats]:
+        """Moves and leverages of rows whose groups go; see :mod:`angcal.leverages.groups`."""
         psi, codes = residuals.reshape(len(residuals), -1), groups.codes
         shared = (self._roots, np.atleast_1d(levels))
         vectors = (codes, groups.sizes[codes], self._D, psi)
@@ -129,9 +139,11 @@ class FarHessian:
         for rows in whole_groups(codes, split, plan.PRODUCT_ENTRIES // max(self._rows.width, 1)):
             own = [vector[rows] for vector in vectors]
             found[rows] = _moves_of_block(self._rows.take(rows), *shared, *own)
-        moves, slopes = np.split(found, 2, axis=1)
-        shape = residuals.shape
-        return GroupMoves(groups, moves.reshape(shape), slopes.reshape(shape))
+        k, m = psi.shape[1], len(self._roots)
+        both = (found[:, part].reshape(residuals.shape) for part in (slice(k), slice(k, 2 * k)))
+        starts = range(2 * k, found.shape[1], m)
+        h, *rest = (found[:, i : i + m].reshape(self._shape) for i in starts)
+        return GroupMoves(groups, *both, *rest), h
 
 
 class _RowsHere(Blocks):
@@ -160,12 +172,12 @@ def _moves_of_block(
     D: Floats,
     psi: Floats,
 ) -> Floats:
-    """Moves of all, and of weights alone, (rows, 2k); NaN where a group has rows elsewhere.
+    """Moves of all and of weights alone, k each; leverages, within and remaining, m each.
 
-    Each Hessian serves q of the k residuals.
+    Each of the m Hessians serves q of the k residuals. NaN where a group has rows elsewhere.
     """
-    k = psi.shape[1]
-    q, found = k // len(roots), np.full((len(codes), 2 * k), np.nan)
+    k, m = psi.shape[1], len(roots)
+    q, found = k // m, np.full((len(codes), 2 * k + 3 * m), np.nan)
     _, local, counts = np.unique(codes, return_inverse=True, return_counts=True)
     here = np.flatnonzero(counts[local] == sizes)
     if not len(here):
@@ -174,8 +186,9 @@ def _moves_of_block(
     for c, W in enumerate(roots):
         own = slice(c * q, (c + 1) * q)
         given = (groups, D[here, c], np.ascontiguousarray(psi[here, own]), levels[own])
-        moves, _ = leave_groups_out(_RowsHere(X[here], W), *given)
+        moves, h = leave_groups_out(_RowsHere(X[here], W), *given)
         found[here, own], found[here, own.start + k : own.stop + k] = moves.all, moves.slopes
+        found[here, 2 * k + c :: m] = np.column_stack([h, moves.within, moves.remaining])
     return found
 
 
@@ -273,13 +286,28 @@ def forms_of_block(
                     half += root[d]
                 h[part, c] += np.einsum("ij,ij->i", half, half)
         if packed is not None:
-            signs = np.unpackbits(packed[part], axis=1).astype(dtype) * 2 - 1
-            rest = remaining_curvature(h[part], D[part]).astype(dtype)
-            for c in range(m):
-                probes = signs / rest[:, c : c + 1]
-                back[:d, c] += x.T @ probes
-                back[d:, c] += probes.sum(axis=0)
+            _pull_signs(x, packed[part], remaining_curvature(h[part], D[part]), back)
     return h if packed is None else (h, back)
+
+
+def back_of_block(
+    dtype: Any, intercept: bool, X: Any, remaining: Floats, packed: np.ndarray
+) -> Floats:
+    """X̃_bᵀ(z/r) of a block, (d + 1, m, probes)."""
+    back = np.zeros((X.shape[1] + intercept, remaining.shape[1], PROBES))
+    for part, x in dense_parts(X, plan.CACHE_ENTRIES // 2, dtype, reuse=True):
+        _pull_signs(x, packed[part], remaining[part], back)
+    return back
+
+
+def _pull_signs(x: Floats, packed: np.ndarray, remaining: Floats, back: Floats) -> None:
+    """Add X̃ᵀ(z/r) of some rows."""
+    signs, d = np.unpackbits(packed, axis=1).astype(x.dtype) * 2 - 1, x.shape[1]
+    rest = remaining.astype(x.dtype)
+    for c in range(rest.shape[1]):
+        probes = signs / rest[:, c : c + 1]
+        back[:d, c] += x.T @ probes
+        back[d:, c] += probes.sum(axis=0)
 
 
 def images_of_block(dtype: Any, intercept: bool, X: Any, inner: Floats) -> Floats:

@@ -13,7 +13,7 @@ many groups at once. For K classes ρ is that of the softmax, which couples them
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
         for rows in _most_moved_first(groups, int(size), found):
             cost = rows.shape[0] * q * n * (side + plan.GROUP_ROW_PRODUCTS)
             if left < cost:
-                return GroupMoves(groups, found.reshape(shape), slopes.reshape(shape))
+                return replace(moves, all=found.reshape(shape), slopes=slopes.reshape(shape))
             if not halves:
                 if _first_change(fit, rows[:PROBED], found) < least:
                     break
@@ -94,7 +94,7 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
             own = -rounds.own_moves()
             found[rows] = own
             slopes[rows] = own + (intercept_leverages * rounds.z.sum(axis=0).T)[:, None, :]
-    return GroupMoves(groups, found.reshape(shape), slopes.reshape(shape))
+    return replace(moves, all=found.reshape(shape), slopes=slopes.reshape(shape))
 
 
 def _most_moved_first(groups: Groups, size: int, moves: Floats) -> Iterator[np.ndarray]:

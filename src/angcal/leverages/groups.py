@@ -26,6 +26,7 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import on_host
+from angcal.baselines import PlattScaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,23 @@ def groups_of(names: Any) -> Groups:
     return Groups(np.unique(np.asarray(names), return_inverse=True)[1].reshape(-1))
 
 
+def label_effects(
+    groups: Groups | None, scores: Floats, labels: Floats, case_weights: Floats
+) -> tuple[float, float]:
+    """Labels that say as much as one independent label: of a curve's offset, and of its slope.
+
+    The design effects of r_i and of r_i(s_i − s̄): labels of a group count apart for the slope where
+    its scores differ.
+    """
+    if groups is None:
+        return 1.0, 1.0
+    # Two parameters tell the residuals as well as the whole posterior, which would double it.
+    p = PlattScaling().fit(scores, labels, case_weights).predict(scores)
+    # Slope and offset decouple about the mean of the rows, weighted by their information.
+    away = scores - np.average(scores, weights=case_weights * np.maximum(p * (1.0 - p), 1e-12))
+    return groups.design_effect(labels - p), groups.design_effect((labels - p) * away)
+
+
 @dataclass(frozen=True, eq=False)
 class GroupMoves:
     """How far each row's score moves where its group is left out, (n,) or (n, K) arrays.
@@ -101,11 +119,17 @@ class GroupMoves:
         A x, of weights and intercept.
     slopes : array
         A x − c·Σx, of the weights alone.
+    within, remaining : (n,) arrays or None
+        √Σ A_ij² over the rows j of i's group, and r = 1 − Tr(DA)²/Tr DA of the group: h_i and
+        1 − h_iD_i where it has one row, Σh and 1 − D·Σh where its rows are copies but for a factor
+        of each. None where they are not asked for.
     """
 
     groups: Groups
     all: Floats
     slopes: Floats
+    within: Any = None
+    remaining: Any = None
 
 
 def stacked_moves(parts: list[GroupMoves]) -> GroupMoves:
@@ -163,22 +187,31 @@ def leave_groups_out(
         c.
     """
     psi = residuals.reshape(len(residuals), -1)
-    moves, leverages = np.empty_like(psi), np.empty(len(psi))
+    moves = np.empty_like(psi)
+    leverages, within, remaining = np.empty((3, len(psi)))
     for rows in groups.batches(known.columns):
         if rows.shape[1] <= known.columns:
             A = np.asarray(known.blocks(rows), dtype=np.float64)
             moved = _moved(A, curvatures[rows], psi[rows])
+            # Σ_j A_ij², and the same times D_j.
+            squares = [np.sum(A**2, axis=2), (A**2 @ curvatures[rows][:, :, None])[:, :, 0]]
             leverages[rows] = np.einsum("gii->gi", A)
         else:
             W = np.asarray(on_host(known.lines(rows.ravel())), dtype=np.float64)
             W = W.reshape(*rows.shape, -1)
             moved = _moved_by_columns(W, curvatures[rows], psi[rows])
+            grams = [W.swapaxes(1, 2) @ V for V in (W, curvatures[rows][:, :, None] * W)]
+            squares = [np.sum((W @ gram) * W, axis=2) for gram in grams]
             leverages[rows] = np.einsum("gij,gij->gi", W, W)
-        moves[rows] = moved
+        moves[rows], within[rows] = moved, np.sqrt(squares[0])
+        curved, whole = (np.sum(curvatures[rows] * v, 1) for v in (squares[1], leverages[rows]))
+        share = curved / np.maximum(whole, np.finfo(float).tiny)
+        remaining[rows] = np.maximum(1.0 - share, 1e-10)[:, None]
     x = psi + curvatures[:, None] * moves
     slopes = moves - intercept_leverage * groups.sums(x)[groups.codes]
     shape = residuals.shape
-    return GroupMoves(groups, moves.reshape(shape), slopes.reshape(shape)), leverages
+    both = moves.reshape(shape), slopes.reshape(shape)
+    return GroupMoves(groups, *both, within, remaining), leverages
 
 
 def _moved(A: Floats, D: Floats, psi: Floats) -> Floats:

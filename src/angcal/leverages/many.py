@@ -298,7 +298,8 @@ def _batch(
     Z, inverse = inverses(rows, D, strengths, single)
     images = Z @ inverse
     h = np.maximum(np.einsum("cij,ij->ic", images, Z), 0.0).astype(np.float64)
-    coupling = batch_coupling(Z, images, h, D) if with_coupling else None
+    r = remaining_curvature(h, D)
+    coupling = batch_coupling(Z, images, h, r) if with_coupling else None
     return Leverages(h, coupling, "primal", np.zeros(len(strengths)))
 
 
@@ -333,9 +334,8 @@ def inverses(rows: DenseRows, D: Floats, strengths: Floats, single: bool) -> tup
     return Z, inverse
 
 
-def batch_coupling(Z: Floats, images: Floats, h: Floats, D: Floats) -> Floats:
+def batch_coupling(Z: Floats, images: Floats, h: Floats, r: Floats) -> Floats:
     """Σ_{j≠i} A_ij²/(r_i r_j)², A = Z̃ĤZ̃ᵀ, as Σ_j A_ij²/r_j² = z̃_iᵀĤ(Z̃ᵀr⁻²Z̃)Ĥz̃_i."""
-    r = remaining_curvature(h, D)
     half = Z / r.T[:, :, None]
     sums = np.einsum("cij,cij->ic", images @ (half.transpose(0, 2, 1) @ half), images)
     sums -= (h / r) ** 2

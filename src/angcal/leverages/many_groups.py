@@ -16,7 +16,6 @@ from angcal.arrays import slices
 from angcal.leverages.far import FarHessian
 from angcal.leverages.groups import Blocks, GroupMoves, Groups, leave_groups_out, stacked_moves
 from angcal.leverages.many import Leverages, batch_coupling, inverses
-from angcal.leverages.steps import remaining_curvature
 from angcal.rows import DenseRows, FarRows, Rows
 
 
@@ -78,10 +77,11 @@ def batch_of_groups(
         levels = np.repeat(intercept_leverages[part], n)[:, None]
         found, h = leave_groups_out(_Images(Z, images), *given, levels)
         values[:, part] = h.reshape(count, n).T
-        both = (v.reshape(count, n).T for v in (found.all, found.slopes))
+        of_rows = (found.all, found.slopes, found.within, found.remaining)
+        *both, within, r = (np.asarray(v).reshape(count, n).T for v in of_rows)
         moves.append(GroupMoves(groups, *both))
         if with_coupling:
-            couplings.append(batch_coupling(Z, images, values[:, part], D[:, part]))
+            couplings.append(batch_coupling(Z, images, within, r))
     coupling = np.hstack(couplings) if with_coupling else None
     return Leverages(values, coupling, "primal", np.zeros(m), group_moves=stacked_moves(moves))
 
@@ -99,9 +99,9 @@ def far_groups(
     found = []
     for part in slices(len(strengths), plan.PRODUCT_ENTRIES, rows.width**2):
         own = np.ascontiguousarray(D[:, part])
-        hessian = FarHessian(rows, own, list(strengths[part]), with_coupling=with_coupling)
+        hessian = FarHessian(rows, own, list(strengths[part]))
         given = (groups, residuals[:, part], intercept_leverages[part])
-        found.append(leverages_of_far(hessian, own, *given, with_coupling))
+        found.append(leverages_of_far(hessian, *given, with_coupling))
     couplings = [each.coupling for each in found if each.coupling is not None]
     moves = [each.group_moves for each in found if each.group_moves is not None]
     return Leverages(
@@ -115,14 +115,13 @@ def far_groups(
 
 def leverages_of_far(
     hessian: FarHessian,
-    D: Floats,
     groups: Groups,
     residuals: Floats,
     intercept_leverages: Any,
     with_coupling: bool,
 ) -> Leverages:
     """Leverages, couplings and moves in a pass each."""
-    h = hessian.leverages()
-    coupling = hessian.coupling(h, remaining_curvature(h, D)) if with_coupling else None
-    moves = hessian.leave_groups_out(groups, residuals, intercept_leverages)
+    moves, h = hessian.leave_groups_out(groups, residuals, intercept_leverages)
+    given = (moves.within, moves.remaining)
+    coupling = hessian.group_coupling(*given) if with_coupling else None
     return Leverages(h, coupling, hessian.side, group_moves=moves)

@@ -14,7 +14,14 @@ from angcal._typing import Floats
 from angcal.metrics.calibration import bin_index, interior_edges
 from angcal.metrics.kernel import checked_pairs, kernel_pair_means
 from angcal.metrics.scores import binary_samples
-from angcal.metrics.validation import Classes, Codes, class_samples, indicators, samples
+from angcal.metrics.validation import (
+    Classes,
+    Codes,
+    as_group_numbers,
+    class_samples,
+    indicators,
+    samples,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class CalibrationTest:
     statistic, p_value : float
         Both numbers.
     degrees_of_freedom : int or None
-        Of the χ² that the statistic is compared with, where there is one.
+        Of the χ² that the statistic is compared with, where they are a whole number.
 
     See Also
     --------
@@ -52,12 +59,39 @@ def _of_any_classes(
     return binary_samples(y_true, y_prob, sample_weight)
 
 
+def _of_groups(rows: Floats, variances: Floats, numbers: np.ndarray) -> tuple[float, float]:
+    """(H/λ̄, p-value) of H = Σ_b(Σ_i rows_ib)²/variances_b, where labels of a group may agree.
+
+    H is then as Σ_b λ_b χ²_1, λ the eigenvalues of the sums over groups in units of the variances,
+    and Rao and Scott's χ² has the same mean and variance. The mean λ̄ is a design effect, Σ over
+    groups of squared sums over that of squared rows.
+    """
+    with np.errstate(all="ignore"):  # sums that cannot vary are right, 0/0, or infinitely wrong
+        rows = rows / np.sqrt(variances)
+    H = float(np.nansum(np.sum(rows, axis=0) ** 2))
+    rows = rows[:, variances > 0]
+    k, count = rows.shape[1], int(numbers.max()) + 1
+    sums = np.empty((k, count))
+    for column, own in zip(rows.T, sums, strict=True):
+        own[:] = np.bincount(numbers, column)
+    found, total = sums @ sums.T, float(np.sum(rows**2))
+    if not (np.isfinite(H) and total > 0):
+        return H, 0.0 if H > 0 else 1.0
+    trace = float(np.trace(found))
+    # As many groups as there are blur the eigenvalues, which are k at most.
+    squares = max(float(np.sum(found**2)) - trace**2 / count, trace**2 / k)
+    mean = trace / total
+    degrees = trace**2 / squares
+    return H / mean, float(chi2.sf(H / mean * degrees / k, degrees))
+
+
 def spiegelhalter_test(
     y_true: ArrayLike,
     y_prob: ArrayLike,
     *,
     classes: Classes = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> CalibrationTest:
     """z = Σ(y − p)(1 − 2p)/√(Σ(1 − 2p)² p(1 − p)): is the Brier score what p says it is?
 
@@ -73,6 +107,9 @@ def spiegelhalter_test(
         rows that had no part in the predictions.
     classes, sample_weight : array-like, optional
         The labels in the order of the columns, by default 0, …, K−1; and the weights.
+    groups : array-like of shape (n,), optional
+        Which rows belong together, such as those of one patient. The variance is then multiplied by
+        the design effect of the numerator, Σ over groups of squared sums over that of squared rows.
 
     Returns
     -------
@@ -98,14 +135,27 @@ def spiegelhalter_test(
     """
     codes, P, weight = _of_any_classes(y_true, y_prob, classes, sample_weight)
     q = np.sum(P**2, axis=1)
-    excess = float(weight @ (q - P[np.arange(codes.size), codes]))
+    rows = weight * (q - P[np.arange(codes.size), codes])
+    excess = float(rows.sum())
     variance = float(weight**2 @ np.sum(P * (P - q[:, None]) ** 2, axis=1))
+    if groups is not None:
+        given = (np.array([variance]), _numbers(groups, codes.size))
+        square, p_value = _of_groups(rows[:, None], *given)
+        return CalibrationTest(float(np.copysign(np.sqrt(square), excess)), p_value)
     certain = 1e-24 * float(weight @ weight)
     if variance > certain:
         z = excess / np.sqrt(variance)
     else:
         z = 0.0 if excess**2 <= certain else np.copysign(np.inf, excess)
     return CalibrationTest(float(z), float(2.0 * norm.sf(abs(z))))
+
+
+def _numbers(groups: ArrayLike, n: int) -> np.ndarray:
+    """Groups as numbers, at least two of them."""
+    numbers = as_group_numbers(groups, n)
+    if numbers.max() < 1:
+        raise ValueError("groups has one value only, which leaves nothing to compare it with.")
+    return numbers
 
 
 def hosmer_lemeshow_test(
@@ -115,6 +165,7 @@ def hosmer_lemeshow_test(
     n_bins: int = 10,
     fitted: bool = False,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> CalibrationTest:
     """H = Σ_b (Σ_{i∈b}(y_i − p_i))²/Σ_{i∈b} p_i(1 − p_i) over g bins of equally many rows.
 
@@ -134,6 +185,10 @@ def hosmer_lemeshow_test(
         probabilities (``loo_proba_``) count as those of new rows.
     sample_weight : array-like of shape (n,), optional
         Weights w; sums over a bin are then those of w(y − p) and w²p(1 − p).
+    groups : array-like of shape (n,), optional
+        Which rows belong together, such as those of one patient. H is then divided by the design
+        effect of the bins' sums and compared with the χ² of the same mean and variance [2]_. Not
+        for a curve that was fitted on these rows.
 
     Returns
     -------
@@ -151,6 +206,8 @@ def hosmer_lemeshow_test(
     References
     ----------
     .. [1] Hosmer, Lemeshow (1980), Goodness of fit tests for the multiple logistic regression model
+    .. [2] Rao, Scott (1984), On chi-squared tests for multiway contingency tables with cell
+       proportions estimated from survey data
 
     Examples
     --------
@@ -158,21 +215,31 @@ def hosmer_lemeshow_test(
     >>> round(found.statistic, 6), found.degrees_of_freedom
     (3.125, 2)
     """
-    excess, variance = _bin_sums(*samples(y_true, y_prob, sample_weight), n_bins)
+    y, p, weight = samples(y_true, y_prob, sample_weight)
+    index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
+    if fitted and groups is not None:
+        raise ValueError(
+            "fitted=True counts rows as independent; with groups test leave-one-out "
+            "probabilities, which count as those of new rows."
+        )
+    excess, variance = _bin_sums(y, p, weight, index)
     degrees = len(excess) - 2 * fitted
     if degrees < 1:
         raise ValueError(
             f"n_bins={n_bins} gives {len(excess)} bins of these predictions, which leaves "
             f"{degrees} degrees of freedom; ask for more bins, or use spiegelhalter_test."
         )
+    if groups is not None:
+        bins = np.unique(index, return_inverse=True)[1].reshape(-1, 1) == np.arange(len(excess))
+        rows = np.where(bins, (weight * (y - p))[:, None], 0.0)
+        return CalibrationTest(*_of_groups(rows, variance, _numbers(groups, len(y))))
     with np.errstate(all="ignore"):  # a bin of zeros and ones is right, 0/0, or infinitely wrong
         H = float(np.nansum(excess**2 / variance))
     return CalibrationTest(H, float(chi2.sf(H, degrees)), degrees)
 
 
-def _bin_sums(y: Floats, p: Floats, weight: Floats, n_bins: int) -> tuple[Floats, Floats]:
-    """Σw(y − p) and Σw²p(1 − p) over each bin of equally many rows that has any."""
-    index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
+def _bin_sums(y: Floats, p: Floats, weight: Floats, index: np.ndarray) -> tuple[Floats, Floats]:
+    """Σw(y − p) and Σw²p(1 − p) over each bin that has any row."""
     filled = np.bincount(index, weights=weight) > 0
     sums = (weight * (y - p), weight**2 * p * (1.0 - p))
     excess, variance = (np.bincount(index, weights=part)[filled] for part in sums)
@@ -187,6 +254,7 @@ def kernel_calibration_test(
     n_resamples: int = 499,
     classes: Classes = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     random_state: Any = None,
 ) -> CalibrationTest:
     """P(T* ≥ T): T is `squared_kernel_calibration_error`, T* that of labels drawn by p.
@@ -207,8 +275,12 @@ def kernel_calibration_test(
         B.
     classes, sample_weight : array-like, optional
         The labels in the order of the columns, by default 0, …, K−1; and the weights.
+    groups : array-like of shape (n,), optional
+        Which rows belong together, such as those of one patient. T is then over pairs of rows of
+        different groups, and T* has the residuals of each group times a random sign (the wild
+        bootstrap), as labels of a group cannot be drawn one by one; p is no longer exact.
     random_state : int, RandomState or None, default=None
-        Draws the labels.
+        Draws the labels, or the signs.
 
     Returns
     -------
@@ -234,10 +306,34 @@ def kernel_calibration_test(
     if n_resamples < 1:
         raise ValueError(f"n_resamples={n_resamples!r} must be at least 1.")
     observed = indicators(codes, P.shape[1])[:, :, None] - P[:, :, None]
-    statistic = float(kernel_pair_means(P, observed, weight, bandwidth)[0])
     rng = check_random_state(random_state)
+    if groups is not None:
+        numbers = _numbers(groups, codes.size)
+        signs = rng.choice([-1.0, 1.0], size=(int(numbers.max()) + 1, n_resamples + 1))
+        signs[:, 0] = 1.0
+        found = _kernel_of_signs(P, observed, weight, bandwidth, numbers, signs)
+        reached = int(np.sum(found[1:] >= found[0] - 1e-12 * abs(found[0])))
+        return CalibrationTest(float(found[0]), (1.0 + reached) / (1.0 + n_resamples))
+    statistic = float(kernel_pair_means(P, observed, weight, bandwidth)[0])
     reached = _times_reached(statistic, P, weight, bandwidth, n_resamples, rng)
     return CalibrationTest(statistic, (1.0 + reached) / (1.0 + n_resamples))
+
+
+def _kernel_of_signs(
+    P: Floats,
+    residuals: Floats,
+    weight: Floats,
+    bandwidth: float,
+    numbers: np.ndarray,
+    signs: Floats,
+) -> Floats:
+    """(B,) values of T over pairs of different groups, residuals times (G, B) signs of groups."""
+    n, K = P.shape
+    found = [
+        kernel_pair_means(P, residuals * signs[numbers, None, part], weight, bandwidth, numbers)
+        for part in gen_batches(signs.shape[1], max(1, 2**24 // (n * K)))
+    ]
+    return np.concatenate(found)
 
 
 def _times_reached(

@@ -207,14 +207,25 @@ def checked_pairs(weight: Floats, bandwidth: float) -> None:
         raise ValueError("y_prob has fewer than two rows of positive weight; pass at least two.")
 
 
-def kernel_pair_means(P: Floats, residuals: Floats, weight: Floats, bandwidth: float) -> Floats:
-    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth), residuals (n, K, B)."""
+def kernel_pair_means(
+    P: Floats,
+    residuals: Floats,
+    weight: Floats,
+    bandwidth: float,
+    groups: np.ndarray | None = None,
+) -> Floats:
+    """(B,) means over pairs i ≠ j of r_iᵀr_j exp(−TV(p_i, p_j)/bandwidth), residuals (n, K, B).
+
+    With groups, numbered from 0, over pairs of rows of different ones.
+    """
     weight = weight / weight.sum()
+    numbers = np.arange(len(P)) if groups is None else groups
     flat = (weight[:, None, None] * residuals).reshape(len(P), -1)
-    total = -np.sum(flat**2, axis=0)
+    total = np.zeros(flat.shape[1])
     for rows in slices(len(P), plan.BLOCK_ENTRIES, len(P)):  # the kernel is never held whole
         # The city-block distance is twice the total variation.
         kernel = np.exp(-cdist(P[rows], P, "cityblock") / (2.0 * bandwidth))
+        kernel[numbers[rows, None] == numbers] = 0.0
         total += np.sum(flat[rows] * (kernel @ flat), axis=0)
     sums = total.reshape(residuals.shape[1:]).sum(axis=0)
-    return np.asarray(sums / (1.0 - float(weight @ weight)))
+    return np.asarray(sums / (1.0 - float(np.sum(np.bincount(numbers, weight) ** 2))))

@@ -23,7 +23,7 @@ from angcal.multiclass.choice import (
 from angcal.multiclass.class_map import ClassMap
 from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.integration import noise_of
-from angcal.multiclass.known import CrossAngles, Whitened, estimate_known, whiten
+from angcal.multiclass.known import CrossAngles, Whitened, estimate_known, of_groups, whiten
 from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical_spread
 from angcal.multiclass.predictor import MulticlassPredictor
 from angcal.notices import AngleWarning, warn
@@ -114,7 +114,8 @@ class ClassCalibration:
     """Angles, link, the map that is delivered, and why it is this one.
 
     ``posterior`` is what labels say about an unknown link, ``moved`` are predictors of a known one
-    whose angles are off by a standard error, one for each axis of their error.
+    whose angles are off by a standard error, one for each axis of their error. Without signal,
+    ``effect`` labels say as much as one independent label.
     """
 
     angle: AngleMatrix
@@ -124,6 +125,7 @@ class ClassCalibration:
     left_out: LeftOutClasses
     posterior: ClassPosterior | None = None
     moved: tuple[MulticlassPredictor, ...] = ()
+    effect: float = 1.0
 
 
 def calibrate_classes(
@@ -191,7 +193,7 @@ def _unknown(
         angle = replace(angle, reason=reason)
     K = scores.n_classes
     # The tails stay within what n labels can know, shared by the unlikely classes.
-    bounded = replace(delivered.map, floor=tail_floor(len(codes)) / (K - 1))
+    bounded = replace(delivered.map, floor=tail_floor(posterior.weights.sum()) / (K - 1))
     link = Softmax(K, offset=found.shares @ found.offsets)
     left_out = _left_out(scores, delivered.left_out)
     return ClassCalibration(angle, link, bounded, choice, left_out, posterior)
@@ -293,6 +295,9 @@ def _known(
     offset = np.asarray(link.offset)
     found = estimate_known(codes, weights, whitened, A, offset, gamma)
     predictor = _known_predictor(found.covariance, whitened, offset, gamma)
+    if scores.groups is not None:
+        residuals = np.eye(scores.n_classes)[codes] - predictor.predict(scores.calibration)
+        found = of_groups(found, residuals, whitened, scores.groups)
     moved = tuple(
         _known_predictor(found.covariance + step, whitened, offset, gamma)
         for step in _standard_errors(found)
@@ -367,7 +372,11 @@ def _fallback(
         AngleWarning,
     )
     K = scores.n_classes
-    found = prevalence(codes, weights, K)
+    effect = 1.0
+    if scores.groups is not None:
+        away = np.eye(K)[codes] - np.bincount(codes, weights, minlength=K) / weights.sum()
+        effect = scores.groups.design_effect(away)
+    found = prevalence(codes, weights / effect, K)
     zeros = np.zeros((K, K))
     interval = np.stack([zeros - 1.0, zeros + 1.0], axis=-1)
     angle = AngleMatrix(
@@ -375,4 +384,5 @@ def _fallback(
     )
     link = Softmax(K, offset=found.map.offsets[0])
     choice = MapChoice("prevalence", f"{NAMES['prevalence']}: {reason}", {})
-    return ClassCalibration(angle, link, found.map, choice, _left_out(scores, found.left_out))
+    left_out = _left_out(scores, found.left_out)
+    return ClassCalibration(angle, link, found.map, choice, left_out, effect=effect)

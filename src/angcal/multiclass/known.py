@@ -13,7 +13,7 @@ In the directions h = A⁺G that a softmax can see, with whitened leave-one-out 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 from angcal._typing import Floats
 from angcal.arrays import symmetric_root
 from angcal.covariance import RANK_TOLERANCE
+from angcal.leverages.groups import Groups
 from angcal.multiclass.integration import (
     Rule,
     SmoothedLikelihood,
@@ -254,3 +255,11 @@ def estimate_known(
     J = problem.jacobian(B)
     variance = inflation * J @ np.linalg.pinv(problem.information(B), hermitian=True) @ J.T
     return CrossAngles(problem.covariance(B), variance, index_covariance, -float(found.fun))
+
+
+def of_groups(
+    found: CrossAngles, residuals: Floats, whitened: Whitened, groups: Groups
+) -> CrossAngles:
+    """The same with the variance that labels of groups leave, by the design effect of r_i s̃_iᵀ."""
+    pulls = residuals[:, :, None] * whitened.values[:, None, :]
+    return replace(found, variance=groups.design_effect(pulls) * found.variance)

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.angle import Angle, AngleError, observable_angle, training_sign
+from angcal.angle import (
+    ROWS_DEPEND,
+    Angle,
+    AngleError,
+    observable_angle,
+    training_sign,
+    way_out,
+)
 from angcal.covariance import Precision, StagnationError, precision, score_scale
 from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables
@@ -39,7 +46,7 @@ def asked_angles(
     if isinstance(found, str) and angle == "observable":
         warn(
             f"angle='observable' is not possible: {found}. The leave-one-out angles are used; "
-            "pass a covariance or a larger pool for the observable ones.",
+            f"{way_out(found)} for the observable ones.",
             AngleWarning,
         )
     return found
@@ -58,6 +65,8 @@ def observable_angles(
 
     Covariance and pool are as in :class:`~angcal.AngularCalibratedClassifier`.
     """
+    if observed[0].in_groups:
+        return ROWS_DEPEND
     inverse = precision(covariance, pool, fits[0].X, centered=observed[0].has_intercept)
     if not isinstance(inverse, Precision):
         return inverse

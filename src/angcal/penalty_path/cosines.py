@@ -16,6 +16,7 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.angle import LARGEST_COSINE, LooInformation, likelihood_curve, quantile
 from angcal.covariance import score_scale
+from angcal.leverages.groups import label_effects
 from angcal.links import Link
 from angcal.observables import Observables
 from angcal.score_bins import BinnedScores
@@ -39,11 +40,14 @@ class CosineEvidence:
         The same, times residuals and couplings.
     couplings : (m,) array
         Σ c_i.
+    effects : (m,) array or 1
+        Labels that say as much of the cosine as one independent label.
     """
 
     plain: BinnedScores
     leaning: BinnedScores
     couplings: Floats
+    effects: Floats | float = 1.0
 
 
 def cosines_under(
@@ -67,7 +71,7 @@ def cosines_of(link: Link, found: CosineEvidence, confidence: float) -> tuple[Fl
     place = _peaks(likelihood)
     cosine = COSINES[0] + (COSINES[1] - COSINES[0]) * place
     slope = np.gradient(F, COSINES, axis=0)
-    fisher = _at(place, gathered.total @ (slope**2 / (F * (1.0 - F))).T)
+    fisher = _at(place, gathered.total @ (slope**2 / (F * (1.0 - F))).T) / found.effects
     # ∂²log P/∂c∂s for either label.
     mixed = [
         np.gradient(np.gradient(part, COSINES, axis=0), NODES, axis=1) for part in (log_p, log_q)
@@ -92,7 +96,7 @@ def evidence_of(observables: list[Observables], labels: Floats, weights: Floats)
     shape = (len(observables), len(NODES))
     plain = BinnedScores(NODES, np.full(shape, np.nan), np.full(shape, np.nan))
     leaning = BinnedScores(NODES, np.zeros(shape), np.zeros(shape))
-    total = np.ones(len(observables))
+    total, effects = np.ones((2, len(observables)))
     for c, o in enumerate(observables):
         scale = score_scale(o, np.zeros(0), 0.0, case_weights=weights)
         if not (np.isfinite(scale.norm) and scale.norm > 0):
@@ -100,10 +104,11 @@ def evidence_of(observables: list[Observables], labels: Floats, weights: Floats)
         scores = scale.standardize(o.calibration_scores)
         lean = weights * o.residuals * o.coupling / scale.norm
         total[c] = float(o.coupling.sum())
+        effects[c] = label_effects(o.groups, scores, labels, weights)[1]
         for target, row_weights in ((plain, weights), (leaning, lean)):
             target.positive[c] = at_nodes(scores, row_weights * labels)
             target.negative[c] = at_nodes(scores, row_weights * (1.0 - labels))
-    return CosineEvidence(plain, leaning, total)
+    return CosineEvidence(plain, leaning, total, effects)
 
 
 def at_nodes(scores: Floats, weights: Floats) -> Floats:

@@ -15,7 +15,7 @@ from angcal.report.verdict import shortened, signed
 # Classes with a decision curve, the most frequent first; each adds some ten kilobytes.
 MOST_ACTED, MOST_CONFUSED = 6, 12
 CELLS = ("share", "threshold", "tp", "fp", "fn", "tn",
-         "sensitivity", "specificity", "ppv", "npv", "benefit", "all")  # fmt: skip
+         "sensitivity", "specificity", "ppv", "npv", "benefit", "all", "miss")  # fmt: skip
 """Names of the places of a point, as `report.html` refers to them."""
 
 
@@ -66,7 +66,14 @@ def _cells(point: OperatingPoint) -> list[Any]:
         *(rate_with_ends(rate) for rate in rates),
         signed(point.net_benefit, True),
         signed(point.treat_all, True),
+        miss_in_false_alarms(point.threshold),
     ]
+
+
+def miss_in_false_alarms(threshold: float) -> str:
+    """What a missed row costs where a threshold costs least: (1 − t)/t false alarms."""
+    count = f"{(1.0 - threshold) / threshold:.2g}" if threshold > 0 else "any number of"
+    return f"{count} false alarm" + ("" if count == "1" else "s")
 
 
 def rate_with_ends(rate: Estimate) -> str:
