@@ -260,7 +260,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=20
+    Cs : int or sequence of float, default=10
         Inverse strengths.
     client : distributed.Client, default=None
         None is the current client, or the threads of this machine where there is none.
@@ -317,7 +317,7 @@ class AngularLogisticRegressionCV(_OnDask, estimators.AngularLogisticRegressionC
 
     def __init__(
         self,
-        Cs: Any = 20,
+        Cs: Any = 10,
         *,
         client: Any = None,
         persist: Any = "auto",

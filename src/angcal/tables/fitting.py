@@ -46,7 +46,7 @@ class FittedTable:
 
 
 def fit_table(
-    features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 20, groups: Any = None
+    features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 10, groups: Any = None
 ) -> FittedTable:
     """Prepare, choose the penalty by leave-one-out log-loss, fit and calibrate.
 
@@ -57,7 +57,7 @@ def fit_table(
         Classes, as from `split_target`; two or more.
     pool : pandas.DataFrame, optional
         Rows without labels, with at least the columns that are used.
-    Cs : int or sequence of float, default=20
+    Cs : int or sequence of float, default=10
         Inverse strengths of the penalty, as in :class:`AngularLogisticRegressionCV`.
     groups : (n,) array, optional
         Which rows belong together, as in :class:`AngularLogisticRegressionCV`.
