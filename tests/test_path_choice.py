@@ -16,7 +16,7 @@ def data(n, d, seed=0):
 
 
 def test_the_evidence_is_that_of_laplace():
-    """Slopes along the path, summed up, give log p(y | C) with its determinant, but for D's drift."""
+    """Slopes along the path, summed up, are log p(y | C) as a determinant has it, D fixed."""
     sim = data(80, 30)
     X = sim.X - sim.X.mean(axis=0)
     Cs = np.geomspace(1e-4, 1.0, 60)

@@ -126,8 +126,9 @@ class AngularLogisticRegressionCV(AngularBase):
     Cs_ : (m,) array
         All of them, increasing.
     path_ : PenaltyPath
-        ``C``, ``criterion``, ``log_loss``, ``log_loss_se``, ``ece``, ``cosine``, ``cosine_interval``,
-        ``degrees_of_freedom``, ``uncalibrated_log_loss`` and more, one entry for each C.
+        ``C``, ``criterion``, ``log_loss``, ``log_loss_se``, ``ece``, ``cosine``,
+        ``cosine_interval``, ``degrees_of_freedom``, ``uncalibrated_log_loss`` and more, one entry
+        for each C.
     coefs_paths_ : (m, d) or (m, K, d) array
         Weights under every penalty.
     shares_ : (m,) array
