@@ -28,12 +28,13 @@ def dense(X: Any) -> Floats:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
 
 
-def evidence(X: Any, y: np.ndarray, X_new: Any) -> Floats:
-    """Ridge at the largest Laplace evidence, its probabilities averaged over the weights.
+def evidence(X: Any, y: np.ndarray, X_new: Any, moderated: bool = True) -> Floats:
+    """Ridge at the largest Laplace evidence.
 
-    log p(y | C) ≈ −Σℓ − ‖w‖²/2C − ½log|I + C·W^½KW^½| − ½log(sᵀ(I + C·W^½KW^½)⁻¹s), W = p(1 − p),
-    s = W^½1, the last term being that of a free intercept. MacKay's p = σ(u/√(1 + πv/8)), v the
-    posterior variance of a row's score.
+    log p(y | C) ≈ −Σℓ − ‖w‖²/2C − ½log|I + C·W^½KW^½| − ½log(1 + 25·sᵀ(I + C·W^½KW^½)⁻¹s),
+    W = p(1 − p), s = W^½1, the last term being that of an intercept with a prior deviation of 5.
+    Moderated probabilities are MacKay's p = σ(u/√(1 + πv/8)), v the posterior variance of a row's
+    score; the others are σ(u).
     """
     rows, center = dense(X), dense(X).mean(axis=0)
     _, lengths, Vt = linalg.svd(rows - center, full_matrices=False)
@@ -47,12 +48,13 @@ def evidence(X: Any, y: np.ndarray, X_new: Any) -> Floats:
         factor = linalg.cholesky(np.eye(len(y)) + C * root[:, None] * K * root, lower=True)
         level = linalg.solve_triangular(factor, root, lower=True)
         found = -np.logaddexp(0.0, -(2.0 * y - 1.0) * u).sum() - 0.5 * float(w @ w) / C
-        found -= np.log(np.diag(factor)).sum() + 0.5 * np.log(float(level @ level))
+        found -= np.log(np.diag(factor)).sum() + 0.5 * np.log(1.0 + 25.0 * float(level @ level))
         if found > best:
+            best, scores = found, model.decision_function(Z_new)
             half = linalg.solve_triangular(factor, root[:, None] * (Z @ Z_new.T), lower=True)
             variance = C * np.sum(Z_new**2, axis=1) - C**2 * np.sum(half**2, axis=0)
-            noise = np.sqrt(1.0 + np.pi / 8.0 * np.maximum(variance, 0.0))
-            best, answer = found, expit(model.decision_function(Z_new) / noise)
+            noise = np.sqrt(1.0 + np.pi / 8.0 * np.maximum(variance, 0.0) * moderated)
+            answer = expit(scores / noise)
     return answer
 
 

@@ -1,10 +1,10 @@
-"""How strongly rare columns are shrunk, and what is averaged: ``python -m studies.shrinkage``.
+"""How strongly rare columns are shrunk, how C is chosen, what is averaged: ``studies.shrinkage``.
 
 Variants of `angcal.AngularLogisticRegressionCV` on the cells of the benchmark of real labels with
-at most 500,000 entries, on splits that the benchmark does not have, and on the first half of the
-sets alone (`studies.planner.outcomes.half_of`): what was chosen, was chosen here. The CSV goes on
-where it was. The table is ``studies/results/shrinkage/shrinkage.md``, which docs/fill_study.py puts
-into docs/research.md.
+at most 500,000 entries, on splits that the benchmark does not have. What was chosen, was chosen on
+the first half of the sets (`studies.planner.outcomes.half_of`); the second half is the check. The
+CSV goes on where it was. The table is ``studies/results/shrinkage/shrinkage.md``, which
+docs/fill_study.py puts into docs/research.md.
 """
 
 from __future__ import annotations
@@ -24,22 +24,28 @@ from studies.engine.runner import trial_generator
 from studies.engine.store import as_csv, read_csv
 from studies.engine.tables import markdown
 from studies.peers.real import FULL
-from studies.peers.tasks import SizeError, draw_split, load_task, training_rows
+from studies.peers.tasks import SizeError, Split, draw_split, load_task, training_rows
 from studies.planner.outcomes import half_of, judged
+from studies.rivals import evidence
 
 FOLDER = RESULTS / "shrinkage"
 FIRST_SPLIT, MOST_TEST = 100, 3000
 RIDGE = "ridge"
+KEPT = "as kept"
 VARIANTS: dict[str, dict[str, Any]] = {
+    KEPT: {},
     RIDGE: {"rarity": 0.0},
-    "rarity ¼": {"rarity": 0.25},
-    "rarity ½ (as kept)": {},
     "rarity 1": {"rarity": 1.0},
-    "ridge, averaged": {"rarity": 0.0, "average": "penalties"},
-    "rarity ½ and 1, averaged (as kept)": {"average": "penalties"},
-    "ridge, in five folds, 8 penalties": {"rarity": 0.0, "average": "folds", "Cs": 8},
-    "rarity ½, in five folds, 8 penalties": {"average": "folds", "Cs": 8},
+    "20 penalties": {"Cs": 20},
+    "averaged over penalties": {"average": "penalties"},
+    "in five folds, 8 penalties": {"average": "folds", "Cs": 8},
 }
+ALONE = "C by leave-one-out alone"
+RIVALS = {
+    "ridge by Laplace evidence, moderated": True,
+    "ridge by Laplace evidence, plain": False,
+}
+"""On the first of the splits only, as they take seconds."""
 Row = dict[str, str]
 
 
@@ -55,31 +61,50 @@ def trial(name: str, ratio: float, split: int) -> list[Row]:
     rng = trial_generator(FULL.seed, "real", name, ratio, split)
     data = draw_split(task, n, MOST_TEST, rng)
     rows = []
-    for variant, options in VARIANTS.items():
+    for variant in (*VARIANTS, ALONE, *(RIVALS if split == FIRST_SPLIT else ())):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = AngularLogisticRegressionCV(**options).fit(data.X_train, data.y_train)
-            p = model.predict_proba(data.X_test)[:, 1]
-        kept = getattr(model.average_, "shares", getattr(model.average_, "classifiers", [0]))
+            p, models = predicted(variant, data)
         loss, _ = judged(p, data.y_test)
         key = {"set": name, "ratio": f"{ratio:g}", "n": str(n), "split": str(split)}
-        numbers = {"log_loss": f"{loss:.5g}", "models": str(len(kept))}
-        rows.append({**key, "variant": variant, **numbers})
+        rows.append({**key, "variant": variant, "log_loss": f"{loss:.5g}", "models": str(models)})
     return rows
 
 
+def predicted(variant: str, data: Split) -> tuple[np.ndarray, int]:
+    """P(y = 1) of the test rows by one of the variants, and how many linear models give it."""
+    if variant in RIVALS:
+        return evidence(data.X_train, data.y_train, data.X_test, RIVALS[variant]), 1
+    model = AngularLogisticRegressionCV(**VARIANTS.get(variant, {}))
+    model.fit(data.X_train, data.y_train)
+    if variant == ALONE:
+        C = model.path_.C[np.argmin(model.path_.log_loss + model.path_.sampling_error)]
+        model = AngularLogisticRegressionCV([C]).fit(data.X_train, data.y_train)
+    kept = getattr(model.average_, "shares", getattr(model.average_, "classifiers", [0]))
+    return model.predict_proba(data.X_test)[:, 1], len(kept)
+
+
 def table(rows: list[Row]) -> str:
-    """Of every variant the log-loss over that of ridge, by cells."""
-    losses: dict[tuple[str, str], dict[str, list[float]]] = {}
+    """Of every variant the log-loss over that of what is kept, by halves and cells."""
+    return "\n".join(
+        _table(half, [row for row in rows if half_of(row["set"]) == half])
+        for half in ("first", "second")
+        if any(half_of(row["set"]) == half for row in rows)
+    )
+
+
+def _table(half: str, rows: list[Row]) -> str:
+    losses: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for row in rows:
         cell = losses.setdefault((row["set"], row["ratio"]), {})
-        cell.setdefault(row["variant"], []).append(float(row["log_loss"]))
+        cell.setdefault(row["variant"], {})[row["split"]] = float(row["log_loss"])
     sets = list(dict.fromkeys(name for name, _ in losses))
     lines = []
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, ALONE, *RIVALS):
         ratio = {
-            cell: float(np.mean(found[variant]) / np.mean(found[RIDGE]))
+            cell: float(sum(own.values()) / sum(found[KEPT][split] for split in own))
             for cell, found in losses.items()
+            if (own := found.get(variant))
         }
         of_sets = [np.mean([r for (name, _), r in ratio.items() if name == own]) for own in sets]
         worst = max(ratio, key=lambda cell: ratio[cell])
@@ -96,16 +121,16 @@ def table(rows: list[Row]) -> str:
             )
         )
     splits = len({row["split"] for row in rows})
-    told = f"{len(losses)} cells of {len(sets)} sets of the first half, {splits} splits each:"
+    told = f"{len(losses)} cells of {len(sets)} sets of the {half} half, up to {splits} splits each"
     header = (
         "variant",
-        "mean over sets of the ratio to ridge",
+        "mean over sets of the ratio to what is kept",
         "standard error",
         "cells below / above by 0.1 %",
         "largest",
         "models, median",
     )
-    return f"{told}\n\n{markdown(header, lines)}\n"
+    return f"{told}:\n\n{markdown(header, lines)}\n"
 
 
 def main() -> None:
@@ -117,7 +142,7 @@ def main() -> None:
     path = FOLDER / "shrinkage.csv"
     rows = [] if options.fresh else read_csv(path)
     done = {(row["set"], row["ratio"], row["split"]) for row in rows}
-    here = [name for name in FULL.datasets if name in available() and half_of(name) == "first"]
+    here = [name for name in FULL.datasets if name in available()]
     for split in range(FIRST_SPLIT, FIRST_SPLIT + options.splits):
         for name, ratio in product(here, FULL.ratios):
             if (name, f"{ratio:g}", str(split)) not in done:

@@ -171,7 +171,9 @@ def calibrate(
     curve: CalibratedCurve | AveragedCurve
     if options.link_known:
         angle, link = evidence.known_link()
-        curve = CalibratedCurve(link, angle.cosine, scale)
+        # An angle that was given is not judged by labels.
+        floor = tail_floor(len(fit.labels)) if isinstance(options.angle, str) else 0.0
+        curve = CalibratedCurve(link, angle.cosine, scale, floor)
     else:
         angle, posterior = evidence.unknown_link()
         link = posterior.link_at(angle.cosine)

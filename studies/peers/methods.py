@@ -29,10 +29,10 @@ FOLDS = 5
 NO_FOLDS = "the rarest class has one row, and folds need two"
 HOLDOUT_SHARE = 0.25
 MAX_ITER = 1000
-TUNED, COARSE, DEFAULT = "angcal tuned", "angcal tuned, coarse", "angcal"
+TUNED, DEFAULT = "angcal tuned", "angcal"
 AVERAGED, IN_FOLDS = "angcal tuned, averaged", "angcal tuned, in folds"
-COARSE_SHARE, FOLD_SHARE = 0.5, 0.4
-"""Of the penalties, among which the coarse path chooses, and those in folds."""
+PATH_SHARE, FOLD_SHARE = 0.5, 0.4
+"""Of the penalties of cross-validated peers, what a path has, and what each of the folds has."""
 Base = str
 """The linear model: "C=1", "C=0.01", ..., or "tuned"."""
 Predict = Callable[[Matrix], Floats]
@@ -194,7 +194,9 @@ def angcal(training: Training, base: Base = "C=1") -> Fitted:
     return Fitted(probabilities(model), chosen_C(model.estimator_))
 
 
-def _angcal_tuned(training: Training, share: float = 1.0, average: str | None = None) -> Fitted:
+def _angcal_tuned(
+    training: Training, share: float = PATH_SHARE, average: str | None = None
+) -> Fitted:
     penalties = round(share * training.n_penalties)
     model = AngularLogisticRegressionCV(penalties, average=average).fit(training.X, training.y)
     return Fitted(probabilities(model), model.C_)
@@ -237,14 +239,13 @@ def cross_methods(base: Base) -> list[Method]:
 
 
 OWN = (
-    Method(TUNED, _angcal_tuned, paths=1.0),
-    Method(COARSE, partial(_angcal_tuned, share=COARSE_SHARE), paths=COARSE_SHARE),
+    Method(TUNED, _angcal_tuned, paths=PATH_SHARE),
     Method(DEFAULT, angcal, plain_fits=1),
     # Where the peers that average tuned models are.
     Method(
         AVERAGED,
         partial(_angcal_tuned, average="penalties"),
-        paths=2.0,
+        paths=PATH_SHARE,
         costly=True,
         averages=True,
     ),

@@ -25,7 +25,7 @@ from studies.planner.outcomes import half_of
 
 RIVALS = ("logistic tuned", EVIDENCE, BBAI, "CV temperature, tuned")
 """Whom angcal is tested against; Holm's correction is over these."""
-CONTESTS = ((TUNED, False), (AVERAGED, True))
+CONTESTS = ((TUNED, False), (TUNED, True), (AVERAGED, True))
 """One of angcal's methods, and whether averages of models are among its competitors."""
 
 

@@ -23,7 +23,7 @@ from studies.peers.compare import (
     ranking,
     regular,
 )
-from studies.peers.methods import AVERAGED, COARSE, DEFAULT, IN_FOLDS, TUNED
+from studies.peers.methods import AVERAGED, DEFAULT, IN_FOLDS, TUNED
 from studies.peers.peers import METHODS, RIVALS, SLOW_RIVALS
 from studies.peers.real import REAL, RealSettings
 from studies.peers.real_claims import summarize_claims
@@ -170,7 +170,6 @@ def _family(name: str) -> str:
 def draw_ranks(frames: Frames, settings: RealSettings) -> Figure:
     """Mean rank of every method with one standard error over datasets, best at the top."""
     means = everywhere(cell_means(by_method(joined(frames), "log_loss")))
-    means = means.drop(columns=COARSE, errors="ignore")
     return picture_of_ranks(means, {str(name): _family(name) for name in means})
 
 

@@ -26,7 +26,7 @@ from studies.peers.compare import (
     ranking,
     regular,
 )
-from studies.peers.methods import COARSE, DEFAULT, OWN_NAMES, TUNED, Method
+from studies.peers.methods import DEFAULT, OWN_NAMES, TUNED, Method
 from studies.peers.peers import METHODS
 from studies.peers.real import BENCHMARK, LABELED, RealSettings
 
@@ -47,13 +47,12 @@ def summarize_ranks(frames: Frames, settings: RealSettings) -> str:
     """Markdown: mean ranks and costs, tests, and both of angcal's classifiers against each peer."""
     rows = joined(frames)
     values = by_method(rows, "log_loss")
-    means, values = cell_means(values), values.drop(columns=COARSE, errors="ignore")
+    means = cell_means(values)
     parts = [
         coverage(frames, settings, len(BENCHMARK.trials(settings))),
         "Mean ranks (1 is best). Methods are ranked in each cell, a cell being a task at one size; "
         "a dataset's rank is the mean over its cells:",
-        *_ranked(rows, everywhere(means).drop(columns=COARSE, errors="ignore"), settings),
-        *_coarse(everywhere(means), settings),
+        *_ranked(rows, everywhere(means), settings),
         *_later_splits(rows, settings),
         *_costly(rows, settings),
         *(part for own in (TUNED, DEFAULT) for part in duel_table(values, own)),
@@ -175,7 +174,7 @@ def _later_splits(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     if later.empty:
         return []
     means = everywhere(cell_means(by_method(later, "log_loss")))
-    found = ranking(means.drop(columns=COARSE, errors="ignore"))
+    found = ranking(means)
     first = "; ".join(f"{name} {found.ranks[name]:.2f}" for name in found.ranks.index[:3])
     return [
         f"Over the splits from number {settings.costly_splits} on alone, on which no choice of "
@@ -202,20 +201,6 @@ def _share_of_fits(own: str, other: str, settings: RealSettings) -> str:
     return f"Has {own} less than a tenth of the fits of {other}? {answer}: {fits} against {others}."
 
 
-def _coarse(means: pd.DataFrame, settings: RealSettings) -> list[str]:
-    """The rank of the coarse path where it takes the place of the fine one."""
-    if COARSE not in means or TUNED not in means:
-        return []
-    found = ranking(means.drop(columns=TUNED))
-    peer = _best_peer(found)
-    gap = float((means[COARSE] - means[TUNED]).mean())
-    return [
-        f"With half as many penalties, {COARSE} in the place of {TUNED}: mean rank "
-        f"{found.ranks[COARSE]:.2f}, the best peer's {found.ranks[peer]:.2f} ({peer}); its mean "
-        f"log-loss is that of {TUNED} {gap:+.4f}. {_share_of_fits(COARSE, peer, settings)}"
-    ]
-
-
 def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
     """The ranks once more over the cells and splits in which the costly methods were run."""
     values = where_costly(by_method(rows, "log_loss"))
@@ -226,9 +211,8 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
         "search a penalty inside every fold:"
     )
     kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
-    every = values.drop(columns=COARSE, errors="ignore")
-    means = everywhere(cell_means(regular(every)))
-    dropped = [name for name in every if name not in means]
+    means = everywhere(cell_means(regular(values)))
+    dropped = [name for name in values if name not in means]
     told = f"Not ranked, as it was run on a part of the splits or failed: {listed(dropped)}."
     return [title, *_ranked(kept, means, settings), *([told] if dropped else [])]
 
@@ -315,7 +299,7 @@ def summarize_losses(frames: Frames, settings: RealSettings) -> str:
 
 def excess_table(means: pd.DataFrame, level: str, title: str) -> str:
     """Mean excess of each method at each size, and how many cells there are of it."""
-    grouped = excess(means.drop(columns=COARSE, errors="ignore")).groupby(level=level)
+    grouped = excess(means).groupby(level=level)
     table, counts = grouped.mean(), grouped.size()
     order = table.mean().sort_values(kind="stable").index
     lines = [(name, *(f"{value:.4f}" for value in table[name])) for name in order]

@@ -127,6 +127,7 @@ class CalibratedCurve(TabulatedCurve):
     link: Link
     cosine: float
     scale: ScoreScale
+    floor: float = 0.0
 
     def as_parts(self) -> tuple[CurvePart, ...]:
         """The one curve, with all the weight."""

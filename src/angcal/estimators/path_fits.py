@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
 
 from angcal import plan
@@ -24,16 +23,14 @@ from angcal.observables import Observables, honest_scores, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     EXPONENTS,
-    STEPS,
     ClassCurves,
     Design,
     Judged,
     LooCurves,
     apart,
-    cautious_losses,
-    choose,
     cosines_of,
     cosines_under,
+    criterion,
     exponent_shares,
     factors_of,
     joined,
@@ -67,11 +64,9 @@ class PathFit:
     observed : list of Observables
     curves : LooCurves, ClassCurves or Judged
     errors : (m,) array
-        What sampled leverages leave open of the loss.
-    index : int
-        The chosen penalty.
-    is_sparse : bool
-        Whether X is.
+        What sampled leverages leave open of the score.
+    scoring : str
+        The score by which C is chosen.
     """
 
     exponent: float
@@ -82,8 +77,17 @@ class PathFit:
     observed: list[Observables]
     curves: LooCurves | ClassCurves | Judged
     errors: Floats
-    index: int
-    is_sparse: bool
+    scoring: str
+
+    @cached_property
+    def criterion(self) -> Floats:
+        """What the chosen penalty minimizes; of equal ones it is the first, the strongest."""
+        return self._judged_by(self.scoring)
+
+    @cached_property
+    def index(self) -> int:
+        """The chosen penalty."""
+        return int(np.argmin(self.criterion))
 
     @property
     def C(self) -> float:
@@ -99,8 +103,18 @@ class PathFit:
     @cached_property
     def losses(self) -> Floats:
         """Leave-one-out log-loss of each penalty, with what sampled leverages leave open."""
-        errors = self.curves.sampling_error("log_loss", self.observed)
-        return cautious_losses(self.curves.log_loss, errors, is_sparse=self.is_sparse)
+        return self._scores("log_loss")
+
+    def _scores(self, scoring: str) -> Floats:
+        errors = self.curves.sampling_error(scoring, self.observed)
+        return np.asarray(getattr(self.curves, scoring) + errors)
+
+    def _judged_by(self, scoring: str) -> Floats:
+        scores = self._scores(scoring)
+        # Penalties that do about as well say the same of groups.
+        n_labels = self.curves.independent_labels(int(np.argmin(scores)))
+        given = (self.design, self.Cs, self.solution, self.degrees_of_freedom)
+        return criterion(scores, *given, n_labels, scoring)
 
     @property
     def n_labels(self) -> float:
@@ -111,7 +125,7 @@ class PathFit:
     def penalty_shares(self) -> Floats:
         """π by likelihood of the chosen penalty and those a factor apart; 0 of all others."""
         kept, shares = apart(self.Cs, self.index), np.zeros(len(self.Cs))
-        shares[kept] = penalty_shares(self.losses[kept], self.n_labels)
+        shares[kept] = penalty_shares(self._judged_by("log_loss")[kept], self.n_labels)
         return shares
 
     @property
@@ -185,8 +199,6 @@ def fit_paths(estimator: Any, training: Training, options: Options) -> tuple[lis
         found = spectrum_of(pool, near.X, bool(estimator.fit_intercept), factors)
         shapes = [found.shape(exponent) for exponent in EXPONENTS[1:]]
         paths += [fit_path(estimator, near, rarity, shape) for shape in shapes]
-    elif estimator.average == "penalties" and rarity > 0.0:
-        paths += [fit_path(estimator, training, step * rarity) for step in STEPS[1:]]
     return paths, reason
 
 
@@ -218,9 +230,7 @@ def fit_path(
     observed = observe_path(design, strengths, solution, estimator.observables, groups=groups)
     curves = path_curves(design, solution, observed, training.weights)
     errors = curves.sampling_error(estimator.scoring, observed)
-    is_sparse = sparse.issparse(training.X)
-    index = choose(getattr(curves, estimator.scoring), errors, is_sparse=is_sparse)
-    return PathFit(p, q, design, Cs, solution, observed, curves, errors, index, is_sparse)
+    return PathFit(p, q, design, Cs, solution, observed, curves, errors, estimator.scoring)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,8 +324,8 @@ def far_path(
             parts.append(judged(found, observed))
         curves = joined(parts)
     errors = curves.sampling_error(estimator.scoring)
-    index = choose(getattr(curves, estimator.scoring), errors)
-    return FarPathFit(*kind, design, Cs, solution, [], curves, errors, index, False, method, groups)
+    given = (curves, errors, estimator.scoring, method, groups)
+    return FarPathFit(*kind, design, Cs, solution, [], *given)
 
 
 def with_scores(rows: Rows, part: Solution) -> Solution:

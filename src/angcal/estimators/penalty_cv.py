@@ -68,7 +68,7 @@ class AngularLogisticRegressionCV(AngularBase):
 
     Parameters
     ----------
-    Cs : int or sequence of float, default=20
+    Cs : int or sequence of float, default=10
         Inverse strengths. A number asks for so many, evenly spaced in logarithm, from where the
         fit has about one degree of freedom to where it has nearly all it can have. Where the best
         of a sequence is its first or last, a `PenaltyWarning` says so.
@@ -89,23 +89,22 @@ class AngularLogisticRegressionCV(AngularBase):
         Leverages from factorized Hessians, or from sampled rows; "auto" samples where that is
         faster.
     scoring : {"log_loss", "brier_score"}, default="log_loss"
-        What C minimizes, of the calibrated leave-one-out probabilities. Of equal ones the strongest
-        penalty is taken. Where leverages are sampled, a multiple of what that does to a loss,
-        ``path_.sampling_error``, is added to it first. There is no one-standard-error rule: it
-        cost held-out log-loss wherever it was tried.
+        What C minimizes, of the calibrated leave-one-out probabilities, with what sampled
+        leverages leave open of it and, for two classes, a little of Laplace's evidence
+        (:mod:`angcal.penalty_path.evidence`): ``path_.criterion``. Of equal ones the strongest
+        penalty is taken. There is no one-standard-error rule: it cost held-out log-loss wherever
+        it was tried.
     tol : float, default=1e-3
         Relative accuracy of the weights along the path. The chosen fit is finished to 1e-4.
     confidence : float, default=0.95
         Level of ``angle_.interval``.
     average : {None, "penalties", "folds"}, default=None
         What probabilities are averaged over, which lowers their log-loss where labels are few.
-        "penalties": all of the path, each by how well it does, and where columns are rare those of
-        a second path with twice the ``rarity``. "folds": five classifiers like this one, each
-        without a fifth of the rows, with half of the weight, and the one with all rows; six paths
-        instead of one, and
-        probabilities that are a little too modest. The price is several linear models where there
-        was one: prediction takes as many products, and a pool must
-        allow several passes. All other attributes stay those of the one chosen fit.
+        "penalties": all of the path, each by how well it does. "folds": five classifiers like this
+        one, each without a fifth of the rows, with half of the weight, and the one with all rows;
+        six paths instead of one, and probabilities that are a little too modest. The price is
+        several linear models where there was one: prediction takes as many products, and a pool
+        must allow several passes. All other attributes stay those of the one chosen fit.
     spectrum : {"average", "one", None}, default="average"
         How a pool shapes the penalty. A ridge penalty expects the part s of the signal's variance
         along an eigenvector of the features' covariance with eigenvalue s; on real data it is s^p
@@ -127,8 +126,9 @@ class AngularLogisticRegressionCV(AngularBase):
     Cs_ : (m,) array
         All of them, increasing.
     path_ : PenaltyPath
-        ``C``, ``log_loss``, ``log_loss_se``, ``ece``, ``cosine``, ``cosine_interval``,
-        ``degrees_of_freedom``, ``uncalibrated_log_loss`` and more, one entry for each C.
+        ``C``, ``criterion``, ``log_loss``, ``log_loss_se``, ``ece``, ``cosine``,
+        ``cosine_interval``, ``degrees_of_freedom``, ``uncalibrated_log_loss`` and more, one entry
+        for each C.
     coefs_paths_ : (m, d) or (m, K, d) array
         Weights under every penalty.
     shares_ : (m,) array
@@ -177,7 +177,7 @@ class AngularLogisticRegressionCV(AngularBase):
 
     def __init__(
         self,
-        Cs: Any = 20,
+        Cs: Any = 10,
         *,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -435,4 +435,5 @@ class AngularLogisticRegressionCV(AngularBase):
             cosine_interval=interval,
             degrees_of_freedom=path.degrees_of_freedom,
             index=path.index,
+            criterion=path.criterion,
         )

@@ -2,10 +2,10 @@ r"""A path of ridge penalties for little more than a fit, and the one to choose.
 
 All penalties share one design (``design``), one run of Newton's method
 (:mod:`angcal.solvers.newton_cg`) and the sampled rows that give leverages (``leverages``). The
-leave-one-out log-loss of a calibrated curve says which one to take or how to average them
-(``choice``, and ``classes`` for three and more of them), and ``cosines`` what the angle is under
-each. ``spectrum`` bends the penalty by what unlabeled rows say of the features, ``rarity`` by how
-rarely columns are active.
+leave-one-out log-loss of a calibrated curve (``choice``, and ``classes`` for three and more of
+them), with a little of the ``evidence``, says which one to take or how to average them, and
+``cosines`` what the angle is under each. ``spectrum`` bends the penalty by what unlabeled rows say
+of the features, ``rarity`` by how rarely columns are active.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from angcal.penalty_path.choice import (
     PenaltyAverage,
     PenaltyPath,
     apart,
-    cautious_losses,
-    choose,
     penalty_shares,
 )
 from angcal.penalty_path.classes import ClassCurves
 from angcal.penalty_path.cosines import cosines_of, cosines_under
 from angcal.penalty_path.design import Design, make_design
+from angcal.penalty_path.evidence import criterion
 from angcal.penalty_path.far import Judged, joined, judge_path, judged
 from angcal.penalty_path.leverages import moved_to, naming_cs, observe_path
-from angcal.penalty_path.rarity import STEPS, factors_of, scaled_columns
+from angcal.penalty_path.rarity import factors_of, scaled_columns
 from angcal.penalty_path.spectrum import EXPONENTS, exponent_shares, spectrum_of, why_without
 
 __all__ = [
     "EXPONENTS",
     "SCORINGS",
-    "STEPS",
     "ClassCurves",
     "Design",
     "Judged",
@@ -41,10 +39,9 @@ __all__ = [
     "PenaltyAverage",
     "PenaltyPath",
     "apart",
-    "cautious_losses",
-    "choose",
     "cosines_of",
     "cosines_under",
+    "criterion",
     "exponent_shares",
     "factors_of",
     "joined",

@@ -50,7 +50,7 @@ class PenaltyPath:
     log_loss, log_loss_se : (m,) arrays
         Of the calibrated curve, and the standard error of that mean.
     sampling_error : (m,) array
-        What sampled leverages leave open of the loss that was minimized; 0 where they are exact.
+        What sampled leverages leave open of the score; 0 where they are exact.
     brier_score : (m,) array
     ece : (m,) array
         Expected calibration error of the calibrated curve, 15 bins.
@@ -64,6 +64,8 @@ class PenaltyPath:
     degrees_of_freedom : (m,) array
     index : int
         The chosen penalty.
+    criterion : (m,) array
+        What the chosen penalty minimizes; see :mod:`angcal.penalty_path.evidence`.
     """
 
     C: Floats
@@ -78,6 +80,7 @@ class PenaltyPath:
     cosine_interval: Floats
     degrees_of_freedom: Floats
     index: int
+    criterion: Floats | None = None
 
 
 class PathCurves(ABC):
@@ -248,21 +251,6 @@ class LooCurves(PathCurves):
 
 def _losses(own: Floats) -> Floats:
     return -np.log(np.maximum(own, PROBABILITY_FLOOR))
-
-
-def cautious_losses(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> Floats:
-    """Losses that count for more than they are where sampled leverages leave them open.
-
-    The weaker the penalty the more they leave open, and the luckiest of many wide guesses would
-    win. Each standard error counts twice; of sparse rows eight times, as on one-hot columns under
-    weak penalties losses were off by seven of them.
-    """
-    return losses + (8.0 if is_sparse else 2.0) * errors
-
-
-def choose(losses: Floats, errors: Floats, *, is_sparse: bool = False) -> int:
-    """The penalty of the smallest loss; of equal ones the first, which is the strongest."""
-    return int(np.argmin(cautious_losses(losses, errors, is_sparse=is_sparse)))
 
 
 def confidence_word(slope: float, error: float) -> str:

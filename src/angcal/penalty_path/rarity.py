@@ -35,8 +35,6 @@ from angcal.solvers.far_newton import require_finite
 
 ORDINARY = 6.0
 """Kurtosis up to which a column is not rare. 3 to 10 do alike on the development tasks."""
-STEPS = (1.0, 2.0)
-"""Multiples of q that an average is over."""
 
 
 def column_factors(kurtosis: Floats, variances: Floats, exponent: float) -> Floats | None:

@@ -34,7 +34,7 @@ class FittedTable:
 
 
 def fit_table(
-    features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 20, groups: Any = None
+    features: Any, y: np.ndarray, *, pool: Any = None, Cs: Any = 10, groups: Any = None
 ) -> FittedTable:
     """Prepare, choose the penalty by leave-one-out log-loss, fit and calibrate."""
     plan = plan_columns(features)

@@ -139,7 +139,7 @@ _ROW = "angcal row number"
 
 
 def fit_large(
-    table: LargeTable, features: Any, *, pool: Any = None, Cs: Any = 20, groups: Any = None
+    table: LargeTable, features: Any, *, pool: Any = None, Cs: Any = 10, groups: Any = None
 ) -> FittedTable:
     """As `fit_table`, with bounded memory.
 
