@@ -324,8 +324,10 @@ def far_path(
             parts.append(judged(found, observed))
         curves = joined(parts)
     errors = curves.sampling_error(estimator.scoring)
-    given = (curves, errors, estimator.scoring, method, groups)
-    return FarPathFit(*kind, design, Cs, solution, [], *given)
+    p, q = kind
+    return FarPathFit(
+        *(p, q, design, Cs, solution, [], curves, errors, estimator.scoring), method, groups
+    )
 
 
 def with_scores(rows: Rows, part: Solution) -> Solution:
