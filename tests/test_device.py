@@ -104,7 +104,7 @@ def test_predictions_are_those_of_the_curve(data, dispatch):
     )
 
 
-@pytest.mark.parametrize("link", [Softmax(3), OneVsRest(3)])
+@pytest.mark.parametrize("link", [Softmax(3), Softmax(3, (0.5, 0.0, -1.0)), OneVsRest(3)])
 def test_maps_of_classes_take_tensors_of_every_link(dispatch, link):
     rng = np.random.default_rng(0)
     scores, slopes, offsets = (rng.normal(size=(n, 3)) for n in (50, 2, 2))

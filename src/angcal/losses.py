@@ -220,8 +220,7 @@ class Multinomial(BlockLoss):
 
         w_k = K/(K − 1)·p_k(1 − p_k)
 
-    which is D itself for two classes, and where all classes are equally likely. See
-    :meth:`held_back` for what rows that are sure of some classes change.
+    which is D itself for two classes, and where all classes are equally likely (:meth:`held_back`).
 
     Examples
     --------
@@ -262,16 +261,8 @@ class Multinomial(BlockLoss):
 
             B_i − B_i11ᵀB_i/(1ᵀB_i1),   B_i = (diag(1/ω_ip_i) + Γ_i)⁻¹
 
-        of which the diagonal is taken, times K/(K − 1). See :func:`curvature_of`.
-
-        Parameters
-        ----------
-        p : (n, K) array
-            Probabilities.
-        weights : (n,) array
-            ω.
-        steps : (n, K) or (n, 1) array
-            γ.
+        of which the diagonal is taken, times K/(K − 1). See :func:`curvature_of`. The steps γ are
+        (n, K) or (n, 1).
         """
         own = weights[:, None] * p
         B = own / (1.0 + own * steps)
@@ -282,8 +273,6 @@ class Multinomial(BlockLoss):
         own = others[each, codes].copy()
         others[each, codes] = -np.inf
         return own - others.max(axis=1)
-
-    # -- many problems at once, on any device ----------------------------------------------------
 
     def _by_class(self, U: Any) -> Any:
         """(n, K, m)."""
@@ -374,9 +363,7 @@ class ProbitLikelihood(Loss):
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """ℓ_y(u) = ½(u − t)².
-
-    The loss of RidgeClassifier.
+    """ℓ_y(u) = ½(u − t)², the loss of RidgeClassifier.
 
     See Also
     --------
@@ -405,9 +392,7 @@ class Squared(Loss):
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """ℓ_y(u) = max(0, 1 − t·u)²; its second derivative is 2·1{t·u < 1}, undefined at t·u = 1.
-
-    The loss of LinearSVC.
+    """ℓ_y(u) = max(0, 1 − t·u)², the loss of LinearSVC; ℓ″ = 2·1{t·u < 1}, undefined at t·u = 1.
 
     See Also
     --------

@@ -10,15 +10,12 @@ the edge of a bin. Only the ratios of ``sample_weight`` matter.
 from __future__ import annotations
 
 from angcal.metrics.calibration import (
-    ReliabilityCurve,
     Strategy,
     bin_index,
     classwise_ece,
-    classwise_reliability,
     expected_calibration_error,
     full_ece,
     interior_edges,
-    reliability_curve,
     top_label_ece,
 )
 from angcal.metrics.decisions import (
@@ -39,6 +36,11 @@ from angcal.metrics.kernel import (
     squared_kernel_calibration_error,
 )
 from angcal.metrics.line import CalibrationLine, calibration_line
+from angcal.metrics.reliability import (
+    ReliabilityCurve,
+    classwise_reliability,
+    reliability_curve,
+)
 from angcal.metrics.scores import (
     BREGMAN_GENERATORS,
     ProbabilityDivergence,

@@ -1,4 +1,4 @@
-"""Calibration errors and reliability curves from bins of the predictions.
+"""Calibration errors from bins of the predictions.
 
 Each is an average over cells of the (n, K) predictions: bins of one column for two classes, for the
 largest entry and for each class in turn, or small regular cells of the whole simplex.
@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erf, ndtri
-from scipy.stats import binom
+from scipy.special import erf
 
 from angcal._typing import Floats
 from angcal.metrics.validation import Classes, Codes, class_samples, indicators, samples
@@ -108,7 +107,7 @@ def _cells(index: Codes, labels: Floats, predictions: Floats, weight: Floats) ->
     )
 
 
-def _column_cells(y: Floats, p: Floats, weight: Floats, n_bins: int, strategy: Strategy) -> _Cells:
+def column_cells(y: Floats, p: Floats, weight: Floats, n_bins: int, strategy: Strategy) -> _Cells:
     """Bins of one column of predictions."""
     index = bin_index(p, interior_edges(p, n_bins, strategy, weight, (0.0, 1.0)))
     return _cells(index, np.asarray(y, dtype=np.float64)[:, None], p[:, None], weight)
@@ -136,7 +135,7 @@ def _ece(
     """`expected_calibration_error` of one checked column."""
     if norm not in ("l1", "l2"):
         raise ValueError(f"norm={norm!r} must be 'l1' or 'l2'.")
-    cells = _column_cells(y, p, weight, n_bins, strategy)
+    cells = column_cells(y, p, weight, n_bins, strategy)
     if norm == "l1":
         return max(0.0, cells.mean(cells.gaps(debiased)[:, 0]))
     return float(np.sqrt(max(0.0, cells.mean(cells.squared_gaps(debiased)[:, 0]))))
@@ -402,139 +401,3 @@ def ece_and_error(
     drawn = (weights * np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(n_draws))
     draws = [mean_ece(case_weights) for case_weights in drawn if case_weights.any()]
     return mean_ece(weights), float(np.std(draws, ddof=1)) if len(draws) > 1 else 0.0
-
-
-# --- Reliability curves ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ReliabilityCurve:
-    """Observed frequency against mean prediction, one entry per non-empty bin.
-
-    Attributes
-    ----------
-    mean_predicted, observed : ndarray
-        Weighted means of predictions and of labels.
-    count : ndarray of int
-        Samples of positive weight.
-    weight : ndarray
-        Total weight.
-    lower, upper : ndarray
-        Consistency band: the range of `observed` if the predictor were calibrated.
-
-    See Also
-    --------
-    reliability_curve : Computes it.
-
-    Examples
-    --------
-    >>> reliability_curve([0, 1], [0.2, 0.7], n_bins=2).observed
-    array([0., 1.])
-    """
-
-    mean_predicted: Floats
-    observed: Floats
-    count: NDArray[np.intp]
-    weight: Floats
-    lower: Floats
-    upper: Floats
-
-
-def _curve(
-    y: Floats, p: Floats, weight: Floats, n_bins: int, strategy: Strategy, confidence: float
-) -> ReliabilityCurve:
-    """`reliability_curve` of one checked column."""
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence={confidence!r} must be strictly between 0 and 1.")
-    cells = _column_cells(y, p, weight, n_bins, strategy)
-    mean, tail = cells.predicted[:, 0], 0.5 * (1.0 - confidence)
-    if np.ptp(weight) == 0.0:
-        band = (binom.ppf(level, cells.count, mean) / cells.count for level in (tail, 1.0 - tail))
-    else:
-        reach = ndtri(tail) * np.sqrt(mean * (1.0 - mean) / cells.effective_count)
-        band = (np.clip(edge, 0.0, 1.0) for edge in (mean + reach, mean - reach))
-    return ReliabilityCurve(mean, cells.observed[:, 0], cells.count, cells.weight, *band)
-
-
-def reliability_curve(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    *,
-    n_bins: int = 15,
-    strategy: Strategy = "uniform",
-    sample_weight: ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> ReliabilityCurve:
-    """(p̄_b, ȳ_b) per bin b, with the range of ȳ_b under n_b ȳ_b ~ Binomial(n_b, p̄_b).
-
-    The bins are those of `expected_calibration_error`. With unequal weights the band is the normal
-    p̄ ± z (p̄(1−p̄)/n)^½, clipped to [0, 1], n the effective count (Σw)²/Σw².
-
-    Parameters
-    ----------
-    y_true, y_prob : array-like of shape (n,)
-        Labels 0/1 and predicted P(y = 1).
-    n_bins, strategy : optional
-        As in `expected_calibration_error`.
-    sample_weight : array-like of shape (n,), optional
-        Weights.
-    confidence : float, default=0.95
-        Probability that a calibrated predictor stays inside the band, for each bin by itself.
-
-    Returns
-    -------
-    ReliabilityCurve
-        One entry per non-empty bin.
-
-    See Also
-    --------
-    angcal.displays.ReliabilityDisplay : Draws the curve.
-
-    Examples
-    --------
-    >>> curve = reliability_curve([0, 0, 1, 1], [0.2, 0.2, 0.8, 0.6], n_bins=2)
-    >>> curve.mean_predicted, curve.observed, curve.count
-    (array([0.2, 0.7]), array([0., 1.]), array([2, 2]))
-    """
-    return _curve(*samples(y_true, y_prob, sample_weight), n_bins, strategy, confidence)
-
-
-def classwise_reliability(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    *,
-    n_bins: int = 15,
-    strategy: Strategy = "uniform",
-    confidence: float = 0.95,
-    classes: Classes = None,
-    sample_weight: ArrayLike | None = None,
-) -> list[ReliabilityCurve]:
-    """`reliability_curve` of (1{y = k}, p_k), one for each class k in the order of the columns.
-
-    Parameters
-    ----------
-    y_true, y_prob : array-like
-        Labels of shape (n,), and their predicted probabilities of shape (n, K).
-    n_bins, strategy, confidence : optional
-        As in `reliability_curve`.
-    classes, sample_weight : array-like, optional
-        The labels in the order of the columns, by default 0, …, K−1; and the weights.
-
-    Returns
-    -------
-    list of ReliabilityCurve
-        One for each class.
-
-    See Also
-    --------
-    angcal.displays.ClasswiseReliabilityDisplay : Draws the curves.
-
-    Examples
-    --------
-    >>> curves = classwise_reliability([0, 1], [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]])
-    >>> len(curves), curves[2].observed
-    (3, array([0.]))
-    """
-    codes, P, weight = class_samples(y_true, y_prob, classes, sample_weight)
-    options = (n_bins, strategy, confidence)
-    return [_curve(codes == k, p, weight, *options) for k, p in enumerate(P.T)]

@@ -62,22 +62,28 @@ class ClassMap:
             Probabilities.
         """
         u: Any = scores if is_tensor(scores) else np.asarray(scores, dtype=np.float64)
-        xp, link = namespace_of(u), softmax if is_tensor(u) else self.link
+        xp = namespace_of(u)
         K = self.slopes.shape[1]
         if u.ndim != 2 or u.shape[1] != K:
             raise ValueError(f"scores must have the shape (n, {K}); got {u.shape}.")
         if isinstance(self.link, Softmax):
             # A softmax does not see a constant, which class slopes would turn into something else.
             u = u - xp.mean(u, axis=1, keepdims=True)
-        elif link is softmax:
+        elif is_tensor(u):
             return placed_like(self.predict(on_host(u), moves), u)
         total = xp.zeros_like(u)
         for share, slopes, offsets in zip(self.shares, self.slopes, self.offsets, strict=True):
             logits = placed_like(slopes, u) * u + placed_like(offsets, u)
-            total += float(share) * link(logits if moves is None else logits + moves)
+            total += float(share) * self._shares(logits if moves is None else logits + moves)
         # No entry exceeds the sum, so that none exceeds one after the division either.
         p = total / xp.sum(total, axis=1, keepdims=True)
         return p if self.floor == 0 else self.floor + (1.0 - K * self.floor) * p
+
+    def _shares(self, logits: Any) -> Any:
+        """g, a softmax where the logits are a tensor."""
+        if not is_tensor(logits):
+            return self.link(logits)
+        return softmax(logits + placed_like(self.link.offset, logits))  # type: ignore[attr-defined]
 
 
 def scaled(link: MulticlassLink, slope: float) -> ClassMap:
