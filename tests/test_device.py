@@ -280,6 +280,16 @@ def test_tensors_have_what_arrays_have(dispatch, model, labels, close):
         assert_allclose(ends.numpy(), host.predict_interval(ROWS), atol=4 * close)
 
 
+def test_balanced_classes_count_weighted_rows_as_scikit_learn_does(dispatch):
+    """Rows of one class weigh four times as much: balanced by their number, weights differ."""
+    weights = np.where(SMALL.y == 1, 4.0, 1.0)
+    host = clone(BALANCED).fit(ROWS, SMALL.y, sample_weight=weights)
+    found = AngularCalibratedClassifier(BALANCED)
+    found.fit(torch.asarray(ROWS), torch.asarray(SMALL.y), sample_weight=torch.asarray(weights))
+    assert_allclose(found.coef_.numpy(), host.coef_, atol=1e-5)
+    assert_allclose(float(found.intercept_[0]), host.intercept_[0], atol=1e-5)
+
+
 def is_array(value):
     return isinstance(value, np.ndarray)
 

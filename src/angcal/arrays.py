@@ -117,19 +117,16 @@ def slices(count: int, entries: int, width: int = 1) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
-FARTHEST = 1e100
-"""Scores beyond it are as good as this: every curve is at its end long before."""
-
-
 def linear_scores(X: Any, coef: Floats, intercept: Any) -> Floats:
-    """Xŵ + b̂, at most ``FARTHEST`` in size: a cell of 1e308 has a score, and those about it too.
+    """Xŵ + b̂, at most 1e100 in size: a cell of 1e308 has a score, and those about it too.
 
     Rows that are beyond are put there along their own direction, so that the order of K scores of a
     row stays. NaN and infinity in a row give NaN.
     """
+    farthest = 1e100  # every curve is at its end long before
     with np.errstate(invalid="ignore", over="ignore"):
         scores = np.asarray(product(X, coef) + intercept)
-        far = ~(np.abs(scores).reshape(len(scores), -1).max(axis=1) <= FARTHEST)
+        far = ~(np.abs(scores).reshape(len(scores), -1).max(axis=1) <= farthest)
         if not far.any() or is_tensor(X):
             return scores
         rows = X[np.flatnonzero(far)] if hasattr(X, "shape") else np.asarray(X)[far]
@@ -137,7 +134,7 @@ def linear_scores(X: Any, coef: Floats, intercept: Any) -> Floats:
         along = (rows / np.abs(rows).max(axis=1, keepdims=True)) @ coef
         size = np.abs(along).reshape(len(along), -1).max(axis=1)
         size = size.reshape(-1, *[1] * (along.ndim - 1))
-        scores[far] = along / size * FARTHEST
+        scores[far] = along / size * farthest
     return scores
 
 

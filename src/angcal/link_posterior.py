@@ -56,8 +56,6 @@ HOPELESS = 12.0
 """In units of the log density: what is so much less likely than the best is not looked at."""
 LOOSE_GAIN = 1e-2
 """Curves are weighed about the optimum: a tenth of a standard error from it will do."""
-UNKNOWN_SCALE_SD = 3.0
-"""Of log κ, for an interval of the angle that holds whatever κ is."""
 LOG_SCALES = (-5.0, 7.0)
 """Bounds of log κ."""
 
@@ -215,11 +213,11 @@ class LinkPosterior:
         """Quantiles of c, each of its values standing for the cell about it.
 
         Labels determine κc, so that any belief about κ is one about c. For an interval it is made
-        all but void (``UNKNOWN_SCALE_SD``); curves keep theirs, to which c hardly matters.
+        all but void, with a deviation of 3; curves keep theirs, to which c hardly matters.
         """
         found, belief = self.curves, self.belief
         away = np.log(np.hypot(found.slopes, found.noises)) - belief.log_scale
-        odds = 0.5 * away**2 * (belief.log_scale_sd**-2 - UNKNOWN_SCALE_SD**-2)
+        odds = 0.5 * away**2 * (belief.log_scale_sd**-2 - 3.0**-2)
         weights = found.weights * np.exp(odds - odds.max())
         nodes = np.array(sorted({c for c, _ in belief.before_labels(self.known)}))
         edges = np.concatenate([[0.0], 0.5 * (nodes[1:] + nodes[:-1]), [1.0]])

@@ -123,6 +123,8 @@ STEP_TOLERANCE = 0.6
 makes the answer worse by less than a tenth of a standard error."""
 FORM_TOLERANCE, GRADIENT_TOLERANCE = 7e-3, 5e-3
 """Shares of a quadratic form that conjugate gradients may leave, for a row and for the gradient."""
+SAMPLED_FROM = 4096
+"""Rows, drawn at random, that are ordered by size to sample from evenly."""
 LARGEST_SCATTER = 0.15
 """Rows whose γ_i/q_i scatter by more than this are not predicted by their sizes."""
 SEED = 20_250_915

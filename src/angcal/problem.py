@@ -38,7 +38,7 @@ from angcal.losses import BlockLoss, Loss, Multinomial
 from angcal.penalties import NoPenalty, Penalty, Ridge
 from angcal.rows import Rows, as_rows, rotate
 from angcal.solvers.far_newton import solver_for
-from angcal.solvers.newton_cg import Solution
+from angcal.solvers.newton_cg import RidgeProblems, Solution
 
 
 class SeparableDataError(ValueError):
@@ -390,6 +390,24 @@ class LinearFit:
             known_scores=None,
             known_hessian=None,
         )
+
+
+def ridge_fit(solved: RidgeProblems, found: Solution, method: str) -> LinearFit:
+    """The fit that a ridge problem's solution is; ``method`` is that of its leverages."""
+    coef, intercept, scores = found.problem(0)
+    return LinearFit(
+        X=solved.rows,
+        labels=solved.labels,
+        weights=solved.weights,
+        coef=coef,
+        intercept=intercept,
+        loss=solved.loss,
+        penalty=Ridge(float(solved.strengths[0]) / solved.total),
+        fit_intercept=solved.rows.intercept,
+        iterations=found.newton_steps,
+        hessian_method=method,
+        known_scores=scores,
+    )
 
 
 def check_separable(fit: LinearFit) -> None:

@@ -19,7 +19,7 @@ from angcal.estimators.options import (
 from angcal.estimators.training import Training
 from angcal.multiclass import ClassCalibration
 from angcal.multiclass.on_device import scores_on_device
-from angcal.rows import Rows
+from angcal.rows import Rows, TensorRows
 
 
 class AngularCalibratedClassifier(AngularBase, AroundModel):
@@ -229,11 +229,13 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
     def _fit_few_rows(self, training: Training) -> ClassCalibration:
         """All steps where X is a tensor of many classes, of whose rows some make the map."""
         model, weights = self._model(), training.weights
-        self.estimator_, rows, solution = solve_on_device(model, training)
+        self.estimator_, problem, solution = solve_on_device(model, training)
         self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
         self.distance_to_optimum_, self._pilot = np.nan, None
         codes = training.codes.astype(np.intp)
-        scores, taken = scores_on_device(rows, solution, codes, weights, ridge_strength(model))
+        rows, strength = problem.rows, ridge_strength(model)
+        assert isinstance(rows, TensorRows)
+        scores, taken = scores_on_device(rows, solution, codes, weights, strength)
         self.passes_ = rows.passes
         return self._calibrated_scores(scores, codes[taken], weights[taken])
 

@@ -17,7 +17,6 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -29,12 +28,12 @@ from sklearn.utils.validation import has_fit_parameter
 from angcal._typing import Floats, Matrix
 from angcal.estimators.training import Training
 from angcal.leverages import SingularHessianError
-from angcal.losses import Logistic, Multinomial
+from angcal.losses import BlockLoss, Logistic, Multinomial
 from angcal.notices import OptimalityWarning, warn
-from angcal.penalties import Ridge
-from angcal.problem import LinearFit, check_separable
+from angcal.problem import LinearFit, check_separable, ridge_fit
 from angcal.rows import Rows, TensorRows
 from angcal.sklearn_problems import LinearHead, problem_of, read_fits, unwrap
+from angcal.sklearn_problems.reader import class_factors
 from angcal.solvers.minimize import minimize
 from angcal.solvers.newton_cg import NewtonCG, Solution
 from angcal.threads import side_pools_at_rest
@@ -213,12 +212,23 @@ def _split_params(
 # -- on a device -----------------------------------------------------------------------------
 
 
-def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, Solution]:
-    """Ridge logistic regression where X is: (the fitted model, its rows, its solution)."""
+def prepared(model: Any, training: Training) -> tuple[Any, Floats, BlockLoss]:
+    """(A clone that knows its classes, weights of rows times those of their classes, the loss)."""
+    fitted = clone(model)
+    fitted.classes_, fitted.n_features_in_ = training.classes, int(training.X.shape[1])
+    weights = training.weights
+    if model.class_weight is not None:
+        factors = class_factors(problem_of(fitted), fitted, training.codes, weights)
+        weights = weights * factors
+    two = training.n_classes == 2
+    return fitted, weights, Logistic() if two else Multinomial(training.n_classes)
+
+
+def solve_on_device(model: Any, training: Training) -> tuple[Any, NewtonCG, Solution]:
+    """Ridge logistic regression where X is: (the fitted model, its problem, its solution)."""
     strength = ridge_strength(model)
+    fitted, weights, loss = prepared(model, training)
     rows = TensorRows(training.X, bool(model.fit_intercept))
-    loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
-    weights = weights_of_fit(model, training)
     problem = NewtonCG(rows, training.codes, weights, np.array([strength]), loss)
     solution = problem.solve(tol=0.0, gradient_tol=model.tol)
     gradient = float(solution.gradient[0])
@@ -229,17 +239,16 @@ def solve_on_device(model: Any, training: Training) -> tuple[Any, TensorRows, So
             "raise tol, strengthen the penalty, or pass a tensor of type float64.",
             ConvergenceWarning,
         )
-    fitted = clone(model)
     fitted.coef_, fitted.intercept_ = solution.coef.T, solution.intercepts
-    fitted.classes_, fitted.n_iter_ = training.classes, np.array([solution.newton_steps])
-    return fitted, rows, solution
+    fitted.n_iter_ = np.array([solution.newton_steps])
+    return fitted, problem, solution
 
 
 def fit_or_read_on_device(model: Any, training: Training) -> tuple[Any, LinearFit]:
     """(the fitted model, its fit), or a model that was trained elsewhere as it is."""
     if not is_trained_elsewhere(model):
-        fitted, rows, solution = solve_on_device(model, training)
-        return fitted, fit_on_device(model, training, rows, solution)
+        fitted, problem, solution = solve_on_device(model, training)
+        return fitted, ridge_fit(problem, solution, "randomised")
     rows = TensorRows(training.X, bool(problem_of(unwrap(model)[1]).fit_intercept))
     fits, _ = read_base(
         fit_base(model, training), rows, training, method="randomised", polish=False
@@ -249,40 +258,16 @@ def fit_or_read_on_device(model: Any, training: Training) -> tuple[Any, LinearFi
     return model, fits[0]
 
 
-def weights_of_fit(model: Any, training: Training) -> Floats:
-    """Weights of the rows times those that the model gives their classes."""
-    if model.class_weight is None:
-        return training.weights
-    return training.weights * compute_sample_weight(model.class_weight, training.y)
-
-
-def fit_on_device(
-    model: Any, training: Training, rows: TensorRows, solution: Solution
-) -> LinearFit:
-    """The fit, to be read as any other."""
-    coef, intercept, scores = solution.problem(0)
-    weights = weights_of_fit(model, training)
-    return LinearFit(
-        X=rows,
-        labels=training.codes,
-        weights=weights,
-        coef=coef,
-        intercept=intercept,
-        loss=Logistic() if coef.ndim == 1 else Multinomial(len(coef)),
-        penalty=Ridge(ridge_strength(model) / float(weights.sum())),
-        fit_intercept=rows.intercept,
-        iterations=solution.newton_steps,
-        hessian_method="randomised",
-        known_scores=scores,
-    )
+def is_ridge(model: Any) -> bool:
+    """Whether the model is a logistic regression with a ridge penalty of given strength."""
+    plain = isinstance(model, LogisticRegression) and not isinstance(model, LogisticRegressionCV)
+    l1_ratio, penalty = getattr(model, "l1_ratio", None), getattr(model, "penalty", "l2")
+    return plain and l1_ratio in (None, 0, 0.0) and penalty in ("l2", "deprecated")
 
 
 def ridge_strength(model: Any) -> float:
     """λ = 1/C of a ridge LogisticRegression; others are refused."""
-    plain = isinstance(model, LogisticRegression) and not isinstance(model, LogisticRegressionCV)
-    l1_ratio = getattr(model, "l1_ratio", None)
-    penalty = getattr(model, "penalty", "l2")
-    if not plain or l1_ratio not in (None, 0, 0.0) or penalty not in ("l2", "deprecated"):
+    if not is_ridge(model):
         raise TypeError(
             f"estimator={model!r} cannot be fitted on a device; use LogisticRegression with its "
             "ridge penalty, or pass NumPy arrays."

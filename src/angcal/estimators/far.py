@@ -5,29 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 
 from angcal import plan
 from angcal._typing import Floats
 from angcal.estimators.base_model import (
     LARGEST_DISTANCE,
     fit_base,
+    is_ridge,
     is_trained_elsewhere,
+    prepared,
     read_base,
     takes_raw_rows,
     warn_of_distance,
 )
 from angcal.estimators.training import Training
 from angcal.leverages import FarHessian
-from angcal.losses import Logistic, Multinomial
-from angcal.penalties import Ridge
-from angcal.problem import LinearFit
+from angcal.problem import LinearFit, ridge_fit
 from angcal.sklearn_problems import problem_of, unwrap
-from angcal.sklearn_problems.reader import class_factors
 from angcal.solvers.far_matrix import MatrixNewton
 from angcal.solvers.far_newton import FarNewton, Watch
-from angcal.solvers.newton_cg import Solution
 
 
 def takes_far_rows(model: Any) -> bool:
@@ -36,13 +32,7 @@ def takes_far_rows(model: Any) -> bool:
         return False
     if is_trained_elsewhere(model):
         return True
-    return (
-        isinstance(model, LogisticRegression)
-        and not isinstance(model, LogisticRegressionCV)
-        and getattr(model, "l1_ratio", None) in (None, 0, 0.0)
-        and getattr(model, "penalty", "l2") in ("l2", "deprecated")
-        and np.isfinite(model.C)
-    )
+    return is_ridge(model) and bool(np.isfinite(model.C))
 
 
 def far_intercept(model: Any) -> bool | None:
@@ -79,49 +69,25 @@ def fit_far(
             fit_base(model, training), training.X, training, method=method, polish=False
         )
         return model, fits, distance
-    fitted = clone(model)
-    fitted.classes_, fitted.n_features_in_ = training.classes, training.X.shape[1]
-    weights, strength = training.weights, 1.0 / float(model.C)
-    if model.class_weight is not None:
-        problem = problem_of(fitted)
-        weights = weights * class_factors(problem, fitted, training.codes, weights)
+    fitted, weights, loss = prepared(model, training)
+    strength = 1.0 / float(model.C)
     rows, codes = training.X, training.codes
     by_matrix = training.n_classes == 2 and plan.takes_matrices(rows.shape[1], rows.streamed)
     if by_matrix:
         newton = MatrixNewton(rows, codes, weights, strength, watch=watch)
         found = newton.solve(float(model.tol), start)
-        fit = _with_matrix(_fit_of(newton, found, strength, method), newton, method)
+        fit = _with_matrix(ridge_fit(newton, found, method), newton, method)
         distance = newton.left
     else:
-        loss = Logistic() if training.n_classes == 2 else Multinomial(training.n_classes)
         solver = FarNewton(rows, codes, weights, np.array([strength]), loss, watch=watch)
         found = solver.solve(0.0, float(model.tol), start)
-        fit = _fit_of(solver, found, strength, method)
+        fit = ridge_fit(solver, found, method)
         distance = fit.distance_to_optimum if np.any(fit.coef) else np.nan
     fitted.coef_, fitted.intercept_ = found.coef.T, found.intercepts
     fitted.n_iter_ = np.array([found.newton_steps])
     if distance > LARGEST_DISTANCE:
         warn_of_distance(distance, elsewhere=False, can_polish=False)
     return fitted, [fit], distance
-
-
-def _fit_of(
-    solver: FarNewton | MatrixNewton, found: Solution, strength: float, method: str
-) -> LinearFit:
-    coef, intercept, scores = found.problem(0)
-    return LinearFit(
-        X=solver.rows,
-        labels=solver.labels,
-        weights=solver.weights,
-        coef=coef,
-        intercept=intercept,
-        loss=solver.loss,
-        penalty=Ridge(strength / solver.total),
-        fit_intercept=solver.rows.intercept,
-        iterations=found.newton_steps,
-        hessian_method=method,
-        known_scores=scores,
-    )
 
 
 def _with_matrix(fit: LinearFit, newton: MatrixNewton, method: str) -> LinearFit:

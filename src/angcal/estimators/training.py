@@ -261,20 +261,11 @@ def far_training(
     groups: Any = None,
 ) -> Training:
     """Labels and weights in memory, one for each of the rows that are not."""
-    classes, codes = encode(column_or_1d(np.asarray(y), warn=True), many_classes)
-    if len(codes) != rows.shape[0]:
-        raise ValueError(f"X has {rows.shape[0]} rows and y {len(codes)} labels; give one each.")
+    given = (rows, y, sample_weight, many_classes)
     # One number for all of many rows.
-    weights = np.broadcast_to(1.0, len(codes))
-    if sample_weight is not None:
-        weights = np.asarray(sample_weight, float)
-    if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
-        raise ValueError(
-            "sample_weight must be finite and positive, one per row of X, where rows come in "
-            "blocks; drop rows of weight 0."
-        )
+    labeled = _labels_and_weights(*given, np.broadcast_to(1.0, rows.shape[0]), "in blocks")
     estimator.n_features_in_ = rows.shape[1]
-    training = Training(rows, classes, codes, weights, sample_weight is not None, groups=groups)
+    training = Training(rows, *labeled, sample_weight is not None, groups=groups)
     return _begun(estimator, training)
 
 
@@ -283,17 +274,26 @@ def _checked_tensor(
 ) -> Training:
     """Labels and weights on the host, one per row of a tensor."""
     check_tensor(X)
-    y = y.cpu() if hasattr(y, "cpu") else y
+    given = (X, y.cpu() if hasattr(y, "cpu") else y, sample_weight, many_classes)
+    labeled = _labels_and_weights(*given, np.ones(X.shape[0]), "in a tensor")
+    estimator.n_features_in_ = int(X.shape[1])
+    return Training(X, *labeled, sample_weight is not None)
+
+
+def _labels_and_weights(
+    X: Any, y: Any, sample_weight: Any, many_classes: bool, ones: Floats, where: str
+) -> tuple[np.ndarray, Floats, Floats]:
+    """Classes, their codes and weights on the host, one for each row that is elsewhere."""
     classes, codes = encode(column_or_1d(np.asarray(y), warn=True), many_classes)
     if len(codes) != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give one each.")
-    weights = np.ones(len(codes)) if sample_weight is None else on_host(sample_weight)
+    weights = ones if sample_weight is None else on_host(sample_weight)
     if weights.shape != codes.shape or not np.all(np.isfinite(weights) & (weights > 0)):
         raise ValueError(
-            "sample_weight must be finite and positive, one per row of X, for tensors."
+            "sample_weight must be finite and positive, one per row of X, where rows come "
+            f"{where}; drop rows of weight 0."
         )
-    estimator.n_features_in_ = int(X.shape[1])
-    return Training(X, classes, codes, weights, sample_weight is not None)
+    return classes, codes, weights
 
 
 def check_tensor(X: Any, n_features: int | None = None, name: str = "X") -> None:

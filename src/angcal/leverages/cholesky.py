@@ -109,6 +109,26 @@ def cholesky(matrix: Floats, meaning: str) -> Triangle:
     return triangle
 
 
+def penalized_cholesky(
+    M: Floats, Q: Floats, d: int, intercept_curvature: float
+) -> tuple[Triangle, Floats]:
+    """(L, t) with LLᵀ = t(M + Q)t of unit diagonal; Q is of the first d lines, M is overwritten."""
+    if Q.ndim == 2:
+        M[:d, :d] += Q
+    else:
+        M[np.arange(d), np.arange(d)] += Q
+    if len(M) > d:
+        M[d, d] += intercept_curvature
+    diagonal = np.diag(M)
+    if not np.all(np.isfinite(diagonal)):
+        raise SingularHessianError(TOO_LARGE)
+    # Badly scaled columns are not a singularity.
+    scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(M.dtype)
+    M *= scale[:, None]
+    M *= scale
+    return cholesky(M, "the penalized loss"), scale
+
+
 def _is_noise(triangle: Triangle, norms: Floats, smallest: float) -> bool:
     """Whether some direction of the matrix is rounding, ``norms`` the roots of its diagonal."""
     pivots = triangle.pivots

@@ -30,9 +30,9 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import slices
 from angcal.leverages.cholesky import (
-    TOO_LARGE,
     SingularHessianError,
     cholesky,
+    penalized_cholesky,
     row_parts,
     sum_of_squares,
 )
@@ -184,24 +184,9 @@ class _Primal(WholeBlocks):
         )
         self._fit_intercept = fit_intercept
         M = self._gram(D.astype(dtype))
-        self._add_penalty(M, Q, intercept_curvature)
-        # Unit diagonal before factorizing: badly scaled columns are not a singularity.
-        diagonal = np.diag(M)
-        if not np.all(np.isfinite(diagonal)):
-            raise SingularHessianError(TOO_LARGE)
-        self._scale = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))).astype(dtype)
-        M *= self._scale[:, None]
-        M *= self._scale
-        self._triangle = cholesky(M, "the penalized loss")
-
-    def _add_penalty(self, M: Floats, Q: Floats, intercept_curvature: float) -> None:
-        k = self._rows.shape[1]
-        if Q.ndim == 1:
-            M[np.arange(k), np.arange(k)] += Q
-        else:
-            M[:k, :k] += Q
-        if self._fit_intercept:
-            M[k, k] += intercept_curvature
+        self._triangle, self._scale = penalized_cholesky(
+            M, Q, self._rows.shape[1], intercept_curvature
+        )
 
     def _gram(self, D: Floats) -> Floats:
         """X̃ᵀ diag(D) X̃."""

@@ -24,7 +24,7 @@ from scipy import sparse
 from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import slices
-from angcal.leverages.cholesky import cholesky, row_parts, sum_of_squares
+from angcal.leverages.cholesky import penalized_cholesky, row_parts, sum_of_squares
 from angcal.leverages.groups import (
     Blocks,
     GroupMoves,
@@ -196,19 +196,9 @@ def inverse_root(
     gram: Floats, Q: Any, d: int, intercept_curvature: float = 0.0
 ) -> tuple[Floats, float]:
     """(W, lower triangular, with WᵀW = (gram + Q)⁻¹; largest diagonal of the scaled inverse)."""
-    M, Q = np.array(gram), np.asarray(Q, dtype=np.float64)
-    if Q.ndim == 2:
-        M[:d, :d] += Q
-    else:
-        M[np.arange(d), np.arange(d)] += Q
-    if len(M) > d:
-        M[d, d] += intercept_curvature
-    # Unit diagonal before factorizing: badly scaled columns are not a singularity.
-    diagonal = np.diag(M)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    M *= scale[:, None]
-    M *= scale
-    W = np.tril(cholesky(M, "the penalized loss").inverse)
+    penalty = np.asarray(Q, dtype=np.float64)
+    triangle, scale = penalized_cholesky(np.array(gram), penalty, d, intercept_curvature)
+    W = np.tril(triangle.inverse)
     return W * scale, float(np.square(W).sum(axis=0).max())
 
 

@@ -58,8 +58,6 @@ class Survey:
         Their leverages.
     coupling : (m,) array
         Mean of Σ_{j≠i} (x_iᵀĤ₍₋ᵢⱼ₎x_j)² over the sampled rows, per unit of γ_i.
-    passes : int
-        Passes over X.
     """
 
     ratio: Floats
@@ -68,7 +66,6 @@ class Survey:
     rows: np.ndarray
     forms: Floats
     coupling: Floats
-    passes: int
 
 
 class SampledHessian:
@@ -248,7 +245,7 @@ class SampledHessian:
             return self._sample(rhs)
 
     def _sample(self, rhs: Floats | None) -> tuple[Survey, Floats]:
-        rng, start = np.random.default_rng(plan.SEED), self.passes
+        rng = np.random.default_rng(plan.SEED)
         order = self._sampling_order(rng)
         rows, forms, solutions = np.empty(0, dtype=np.intp), [], []
         scale = 1.0 if rhs is None else float(np.abs(rhs).max()) or 1.0
@@ -280,8 +277,7 @@ class SampledHessian:
         self._require_predicted(scatter, far, ratio)
         joined = np.concatenate(forms)
         coupling = self._coupling_strength(rows, joined, solutions, ratio)
-        passes = self.passes - start
-        return Survey(ratio, error, scatter, rows, joined, coupling, passes), step
+        return Survey(ratio, error, scatter, rows, joined, coupling), step
 
     @property
     def _farthest(self) -> int:
@@ -293,7 +289,7 @@ class SampledHessian:
 
     def _sampling_order(self, rng: np.random.Generator) -> np.ndarray:
         """Rows that may be sampled, from the smallest to the largest."""
-        candidates = rng.permutation(self._n)[:4096]
+        candidates = rng.permutation(self._n)[: plan.SAMPLED_FROM]
         if self._order is not None:
             return self._order
         sizes = self._middle_sizes
