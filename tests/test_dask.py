@@ -298,16 +298,27 @@ def test_blocks_that_do_not_fit_are_refused_with_a_size_that_does():
 # -- on processes ----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with distributed.LocalCluster(
+def local_cluster():
+    return distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
         memory_limit=MEMORY,
         dashboard_address=":0",
         silence_logs=50,
-    ) as running:
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with local_cluster() as running:
         yield running
+
+
+@pytest.fixture
+def own_client():
+    """Of a cluster that a test may leave without workers."""
+    with local_cluster() as running, distributed.Client(running, set_as_default=False) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="module")
@@ -370,7 +381,7 @@ def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
     assert_same_bits(fitted(persist=True, callback=lose_blocks), threaded)
 
 
-def test_a_worker_that_runs_out_of_memory_is_an_error(cluster, client):
+def test_a_worker_that_runs_out_of_memory_is_an_error(own_client):
     """After as many deaths as Dask allows a task by default."""
 
     def devour(rows):
@@ -378,17 +389,15 @@ def test_a_worker_that_runs_out_of_memory_is_an_error(cluster, client):
         time.sleep(30)  # until the nanny looks
         return rows + held[0]
 
-    assert cluster.scheduler.allowed_failures == 3
-    # Under a name of its own: the scheduler remembers which tasks died with a worker.
-    own = da.from_array(X, chunks=(750, 30), name=False)
-    dying = own.map_blocks(devour, meta=np.empty((0, 0)))
+    assert own_client.cluster.scheduler.allowed_failures == 3
+    dying = da.from_array(X, chunks=(750, 30)).map_blocks(devour, meta=np.empty((0, 0)))
     started = time.monotonic()
     with pytest.raises(ClusterError, match=r"lack of memory.*750 rows \(0 MB\)"):
-        fitted(dying, client=client, persist=False)
+        fitted(dying, client=own_client, persist=False)
     assert time.monotonic() - started < 60
 
 
-def test_a_block_that_stands_still_is_an_error_and_one_that_works_is_not(client, monkeypatch):
+def test_a_block_that_stands_still_is_an_error_and_one_that_works_is_not(own_client, monkeypatch):
     assert engines.WITHOUT_WORK + engines.STATE_POLL + engines.POLL < 60
     monkeypatch.setattr(engines, "WITHOUT_WORK", 4.0)
     monkeypatch.setattr(engines, "LONGER", 0.0)
@@ -404,15 +413,14 @@ def test_a_block_that_stands_still_is_an_error_and_one_that_works_is_not(client,
             time.sleep(0.5)
         return rows
 
-    engine = Engine(client)
-    works = dask.delayed(block)("work", X).persist(scheduler=client)
+    engine = Engine(own_client)
+    works = dask.delayed(block)("work", X).persist(scheduler=own_client)
     engine._watch(distributed.futures_of(works), gather=True)
-    stands = dask.delayed(block)("stand", X, dask_key_name="stands").persist(scheduler=client)
+    stands = dask.delayed(block)("stand", X, dask_key_name="stands").persist(scheduler=own_client)
     started = time.monotonic()
     with pytest.raises(ClusterError, match="No block has started or ended for"):
         engine._watch(distributed.futures_of(stands), gather=True)
     assert time.monotonic() - started < 30
-    client.restart()  # the thread of such a block never ends by itself
 
 
 @pytest.fixture

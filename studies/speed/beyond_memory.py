@@ -37,7 +37,7 @@ CASES = {
         *("map", 500_000, 100),
         "AngularLogisticRegressionCV(average='penalties')",
     ),
-    "four classes, 500 columns": ("classes", 60_000, 500, "AngularLogisticRegressionCV(Cs=5)"),
+    "four classes, 500 columns": ("classes", 100_000, 500, "AngularLogisticRegressionCV(Cs=5)"),
     "parquet, 200 columns": ("parquet", 1_500_000, 200, ""),
     "one penalty, 200 columns": ("map", 1_500_000, 200, "AngularCalibratedClassifier()"),
     "20 penalties, 200 columns": ("map", 1_500_000, 200, "AngularLogisticRegressionCV()"),

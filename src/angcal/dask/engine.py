@@ -221,7 +221,9 @@ class _Watchdog:
         self._looked = now
         if self._client.nthreads():
             self._alive = now
-        elif now - self._alive > WITHOUT_WORKERS:
+        else:
+            self._changed = now  # workers that are being started are not a pass that stands still
+        if now - self._alive > WITHOUT_WORKERS:
             raise _StoppedError(
                 f"There has been no worker for {WITHOUT_WORKERS:.0f} s. They may have run out of "
                 "memory: make blocks smaller with X.rechunk, give workers more memory, or start "
