@@ -257,6 +257,18 @@ def test_class_weights_shape_the_fits_and_not_the_frequencies(average):
     assert log_loss(y, clf.loo_proba_) < 1.03 * log_loss(y, plain.loo_proba_)
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_balanced_classes_count_weighted_rows_as_scikit_learn_does(K):
+    r = np.random.default_rng(0)
+    X, weights = r.normal(size=(200, 20)), r.uniform(0.2, 3.0, 200)
+    codes = np.digitize(X[:, 0] + r.normal(size=200), [0.8, 1.5][: K - 1])
+    path = AngularLogisticRegressionCV(Cs=[0.1], class_weight="balanced", rarity=0, tol=1e-6)
+    plain = LogisticRegression(C=0.1, class_weight="balanced", tol=1e-10, max_iter=10_000)
+    coef = path.fit(X, codes, sample_weight=weights).coef_
+    expected = plain.fit(X, codes, sample_weight=weights).coef_
+    np.testing.assert_allclose(coef, expected, atol=1e-5)
+
+
 def test_class_weights_by_name():
     X, y = _unequal()
     names = np.array(["ash", "bee", "cod"])

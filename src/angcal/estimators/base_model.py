@@ -216,10 +216,8 @@ def prepared(model: Any, training: Training) -> tuple[Any, Floats, BlockLoss]:
     """(A clone that knows its classes, weights of rows times those of their classes, the loss)."""
     fitted = clone(model)
     fitted.classes_, fitted.n_features_in_ = training.classes, int(training.X.shape[1])
-    weights = training.weights
-    if model.class_weight is not None:
-        factors = class_factors(problem_of(fitted), fitted, training.codes, weights)
-        weights = weights * factors
+    given = (model.class_weight, training.classes, training.codes, training.weights)
+    weights = training.weights * class_factors(*given)
     two = training.n_classes == 2
     return fitted, weights, Logistic() if two else Multinomial(training.n_classes)
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 
 from angcal import plan
 from angcal._typing import Floats
@@ -47,6 +46,7 @@ from angcal.penalty_path import (
 from angcal.penalty_path.spectrum import PenaltyShape
 from angcal.problem import LinearFit
 from angcal.rows import FarRows, Rows
+from angcal.sklearn_problems.reader import class_factors
 from angcal.solvers.newton_cg import Solution
 
 
@@ -209,9 +209,8 @@ def fit_path(
     shape: PenaltyShape | None = None,
 ) -> PathFit:
     """All penalties, and what each fit reveals."""
-    weights = training.weights
-    if estimator.class_weight is not None:
-        weights = weights * compute_sample_weight(estimator.class_weight, training.y)
+    given = (estimator.class_weight, training.classes, training.codes, training.weights)
+    weights = training.weights * class_factors(*given)
     intercept, K = bool(estimator.fit_intercept), training.n_classes
     exponent = float(estimator.rarity if rarity is None else rarity)
     factors = factors_of(training.X, training.weights, exponent)

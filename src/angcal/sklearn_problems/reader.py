@@ -19,7 +19,6 @@ from angcal.penalties import Penalty
 from angcal.problem import LinearFit
 from angcal.sklearn_problems.problem import (
     BALANCES_WEIGHT,
-    Problem,
     one_number,
     problem_of,
     require_finite,
@@ -48,7 +47,9 @@ def read_fitted(estimator: Any, X: Matrix, labels: Floats, sample_weight: Floats
     n, d = X.shape
     joint = is_joint(estimator)
     coef, intercept = point_of(estimator, d, joint=joint)
-    weights = sample_weight * class_factors(problem, estimator, labels, sample_weight)
+    weights = sample_weight * class_factors(
+        problem.class_weight, estimator.classes_, labels, sample_weight, problem.balances
+    )
     N = float(weights.sum())
     penalty, strength = problem.penalty, problem.intercept_strength
     penalty = penalty if isinstance(penalty, Penalty) else penalty(n, N)
@@ -178,18 +179,18 @@ def unwrap(estimator: Any) -> tuple[Any | None, Any]:
 
 
 def class_factors(
-    problem: Problem, estimator: Any, labels: Floats, sample_weight: Floats
+    class_weight: Any, classes: Any, labels: Floats, weights: Floats, balances: str = "weight"
 ) -> Floats:
-    """The class weight of each row, computed by scikit-learn's own function."""
-    if problem.class_weight is None:
+    """The class weight of each row, computed by scikit-learn's own function.
+
+    "balanced" balances sums of `weights`, or with `balances` "rows" numbers of rows.
+    """
+    if class_weight is None:
         return np.ones(len(labels))
-    classes, index = np.asarray(estimator.classes_), np.asarray(labels, dtype=int)
-    # Only "balanced" looks at the rows; before 1.7 nothing can be handed over, nor is needed.
-    weighted = problem.balances == "weight" and BALANCES_WEIGHT
-    options = {"sample_weight": sample_weight} if weighted else {}
-    factors = compute_class_weight(
-        problem.class_weight, classes=classes, y=classes[index], **options
-    )
+    classes, index = np.asarray(classes), np.asarray(labels, dtype=int)
+    # Before scikit-learn 1.7 nothing can be handed over, nor is needed.
+    options = {"sample_weight": weights} if balances == "weight" and BALANCES_WEIGHT else {}
+    factors = compute_class_weight(class_weight, classes=classes, y=classes[index], **options)
     return np.asarray(factors, dtype=np.float64)[index]
 
 
