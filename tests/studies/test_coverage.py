@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from studies import coverage
-from studies.coverage import D, PENALTIES, headline
+from studies.coverage import PENALTIES, D, headline
 
 
 def intervals(held, said):
