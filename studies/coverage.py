@@ -1,20 +1,24 @@
 """How often 95 % intervals of the angle hold it: ``python -m studies.coverage``.
 
 d = 80, labels by sigmoid(κt) with κ = 0.5 (weak), 3 and 10 (strong), n/d = 0.25, 1 and 4, and a
-penalty that is strong, moderate or hardly there: C = 0.01, 1 and 10⁴ on rows of mean square 1. A
-draw is a round over all cells; every fit is asked with labels alone, with Σ and with a pool of 5d
-rows, and a path of penalties with labels alone and with Σ. Where an interval says that it cannot be
-given as asked (``NOT_GIVEN``) it is counted apart. Rounds that are finished are kept in
-``studies/results/coverage/coverage.csv``; ``--rounds`` says up to which to go, ``--table`` only
-writes the table, which docs/fill_study.py puts into docs/angle.md.
+penalty that is strong, moderate or hardly there: C = 0.01, 1 and 10⁴ of scikit-learn on columns of
+variance 1. A draw is a round over all cells; every fit is asked with labels alone, with Σ and with
+a pool of 5d rows, and a path of penalties with labels alone and with Σ. Where an interval says that
+it cannot be given as asked (``NOT_GIVEN``) it is counted apart. Rounds that are finished are kept
+in ``studies/results/coverage/coverage.csv``; ``--rounds`` says up to which to go, ``--jobs`` how
+many run at a time, ``--table`` only writes the table, which docs/fill_study.py puts into
+docs/angle.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import multiprocessing
+import os
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,11 +29,12 @@ from angcal.files import write_text
 from angcal.simulation import simulate
 from angcal.simulation.covariances import AutoregressiveCovariance
 from studies import RESULTS
+from studies.engine.orphans import end_with
 from studies.engine.store import as_csv, read_csv
 from studies.engine.tables import markdown
 
 FOLDER = RESULTS / "coverage"
-D, POOL, FIRST_SEED = 80, 400, 640_000
+D, POOL, FIRST_SEED = 80, 400, 660_000
 DESIGNS: dict[str, dict[str, Any]] = {
     "Gaussian": {},
     "AR(0.9)": {"covariance": AutoregressiveCovariance(D, 0.9)},
@@ -58,7 +63,7 @@ def draw(design: str, ratio: float, signal: float, seed: int) -> Iterator[dict[s
         "pool": {"pool": data.pool(POOL, random_state=seed)},
     }
     for C, name in itertools.product(PENALTIES, FITS):
-        base = LogisticRegression(C=C / D, tol=1e-6, max_iter=5000)
+        base = LogisticRegression(C=C, tol=1e-6, max_iter=5000)
         model = AngularCalibratedClassifier(base, **known[name]).fit(data.X, data.y)
         yield {"C": f"{C:g}", "known": name, **judged(model.angle_, data.cosine(model.coef_[0]))}
     for name in PATHS:
@@ -82,13 +87,13 @@ def judged(angle: Angle, truth: float) -> dict[str, Any]:
 
 def one_round(number: int) -> list[dict[str, Any]]:
     """One draw of every cell."""
-    rows = []
+    rows, seed = [], FIRST_SEED + number
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for design, ratio, signal in itertools.product(DESIGNS, RATIOS, SIGNALS):
             place = {"design": design, "n/d": f"{ratio:g}", "signal": f"{signal:g}"}
-            for found in draw(design, ratio, signal, FIRST_SEED + number):
-                rows.append({"round": number, **place, **found})
+            for found in draw(design, ratio, signal, seed):
+                rows.append({"round": number, "seed": seed, **place, **found})
     for row in rows:
         row |= {name: f"{row[name]:.4f}" for name in ("width", "error")}
     return rows
@@ -99,9 +104,6 @@ def summary(rows: list[dict[str, str]]) -> str:
     cells: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows:
         cells.setdefault(tuple(row[name] for name in CELL), []).append(row)
-
-    def share(mine: list[dict[str, str]], field: str) -> float:
-        return float(np.mean([row[field] == "1" for row in mine]))
 
     def cell(place: tuple[str, ...]) -> str:
         mine = cells.get(place, [])
@@ -117,37 +119,65 @@ def summary(rows: list[dict[str, str]]) -> str:
             names = PATHS if C == "path" else FITS
             found = [cell((*place[:2], C, place[2], name)) for name in names]
             lines.append((*place, C, *found, *([""] * (3 - len(found)))))
+    header = ("design", "n/d", "signal", "C", "labels alone", "covariance", "pool")
+    told = f"{headline(rows, list(cells.values()))}\n\n{markdown(header, lines)}\n"
+    return told.replace("%", " %").replace("  %", " %")
+
+
+def share(rows: list[dict[str, str]], field: str) -> float:
+    """Of the intervals with this mark."""
+    return float(np.mean([row[field] == "1" for row in rows]))
+
+
+def headline(rows: list[dict[str, str]], cells: list[list[dict[str, str]]]) -> str:
+    """Two countings: all intervals of a cell, and only those that do not say so."""
     draws = len({row["round"] for row in rows})
-    given = [mine for mine in cells.values() if share(mine, "said") < MOSTLY]
-    rates = [share(mine, "held") for mine in given]
-    others = [share(mine, "held") for mine in cells.values() if share(mine, "said") >= MOSTLY]
-    head = (
+    asked = [mine for mine in cells if share(mine, "said") < MOSTLY]
+    others = [share(mine, "held") for mine in cells if share(mine, "said") >= MOSTLY]
+    given = [[row for row in mine if row["said"] != "1"] for mine in asked]
+    single = [row for row in rows if row["said"] != "1"]
+
+    def counted(parts: list[list[dict[str, str]]]) -> str:
+        rates = [share(mine, "held") for mine in parts]
+        return (
+            f"{sum(0.92 <= rate <= 0.98 for rate in rates)} hold it in 92 to 98 %, "
+            f"{sum(rate > 0.98 for rate in rates)} more often, "
+            f"{sum(rate < 0.92 for rate in rates)} less often "
+            f"(lowest {min(rates, default=1.0):.1%})"
+        )
+
+    return (
         f"{draws} draws of {len(cells)} cells; a cell's standard error is "
         f"{np.sqrt(0.95 * 0.05 / draws):.1%}. In {len(others)} cells at least {MOSTLY:.0%} of the "
         "intervals say that they cannot be given as asked; they hold the angle in "
-        f"{min(others, default=1.0):.0%} or more. Of the {len(rates)} others "
-        f"{sum(0.92 <= rate <= 0.98 for rate in rates)} hold it in 92 to 98 %, "
-        f"{sum(rate > 0.98 for rate in rates)} more often, "
-        f"{sum(rate < 0.92 for rate in rates)} less often (lowest {min(rates):.1%})."
+        f"{min(others, default=1.0):.0%} or more. Of the {len(asked)} others {counted(asked)}. "
+        f"Without the intervals that say so, of these {len(asked)} {counted(given)}; all "
+        f"{len(single)} intervals that do not say so hold it in {share(single, 'held'):.1%}."
     )
-    header = ("design", "n/d", "signal", "C", "labels alone", "covariance", "pool")
-    return head.replace("%", " %").replace("  %", " %") + "\n\n" + markdown(header, lines) + "\n"
 
 
 def main() -> None:
     """Run the rounds that are missing, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=300, help="draws of every cell")
+    parser.add_argument("--jobs", type=int, default=1, help="rounds at a time")
     parser.add_argument("--fresh", action="store_true", help="replace earlier results")
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
     path = FOLDER / "coverage.csv"
-    rows: list[dict[str, Any]] = [] if options.fresh else [dict(row) for row in read_csv(path)]
+    # Rounds of other seeds are those of an earlier study, with other penalties.
+    rows: list[dict[str, Any]] = [
+        dict(row)
+        for row in ([] if options.fresh else read_csv(path))
+        if row.get("seed") == str(FIRST_SEED + int(row["round"]))
+    ]
     done = {int(row["round"]) for row in rows}
-    for number in range(0 if options.table else options.rounds):
-        if number not in done:
-            rows += one_round(number)
-            if number % 5 == 4 or number == options.rounds - 1:
+    missing = [number for number in range(options.rounds) if number not in done]
+    context, watch = multiprocessing.get_context("spawn"), (os.getpid(),)
+    with ProcessPoolExecutor(options.jobs, context, end_with, watch) as workers:
+        for count, found in enumerate(workers.map(one_round, [] if options.table else missing)):
+            rows += found
+            if count % 5 == 4 or count == len(missing) - 1:
                 write_text(path, as_csv(rows))
     rows = [{name: str(value) for name, value in row.items()} for row in rows]
     write_text(FOLDER / "coverage.md", summary(rows))

@@ -110,7 +110,8 @@ def test_a_penalty_that_is_not_convex_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("rows", "copies", "d", "C", "jitter"), [(100, 2, 100, 1.0, 1e-6), (40, 3, 300, 1e-4, 0.0)]
+    ("rows", "copies", "d", "C", "jitter"),
+    [(100, 2, 100, 1.0, 1e-6), (40, 3, 300, 1e-4, 0.0), (13, 3, 20, 1.0, 1e-6)],
 )
 def test_near_copies_and_copies_under_a_strong_penalty_are_noticed(rows, copies, d, C, jitter):
     rng = np.random.default_rng(0)

@@ -1,6 +1,6 @@
-"""What an adversary found in angcal 0.1.0, and the tests that failed then.
+"""What an adversary found in angcal 0.1.0, and tests of each: `FINDINGS` names them row by row.
 
-`FINDINGS` names a test for each row of the list. Reproducers that no other file has are here.
+Reproducers that no other file has are here.
 """
 
 from __future__ import annotations
@@ -63,9 +63,11 @@ FINDINGS = {
     ),
     "formulas, links, bombs, inputs that are overwritten": (
         "test_cli_predict.py::test_formulas_are_made_harmless",
+        "test_cli_predict.py::test_a_file_gives_none_either",
         "test_cli_predict.py::test_the_input_is_overwritten_by_force_alone",
         "test_files.py::test_the_name_meanwhile_cannot_be_guessed",
         "test_files.py::test_a_file_that_is_in_the_way_is_not_written_through",
+        "test_files.py::test_a_kill_leaves_nothing",
         "test_model_files.py::test_bombs_take_no_memory",
         "test_tables_reading.py::test_svmlight_on_one_endless_line",
     ),
@@ -80,6 +82,7 @@ FINDINGS = {
     "harm without a word": (
         "test_hostile_cases.py::test_what_was_found_stays_mended",
         "test_findings.py::test_maps_that_chance_may_explain_are_doubted",
+        "test_few_labels.py::test_a_gain_that_chance_explains_is_said",
     ),
     "errors that are no sentence": (
         "test_hostile_cases.py::test_no_case_fails",

@@ -195,7 +195,10 @@ def test_model_and_table_in_the_wrong_order(model, tmp_path, capsys):
 
 
 def test_a_table_without_mistakes_gets_no_note(tmp_path, capsys):
-    table = written(tmp_path, "table.csv", PLAIN)
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(240, 4)), columns=["crp", "ldh", "hb", "age"])
+    frame["y"] = np.where(frame.crp + rng.normal(size=240) > 0, "ill", "well")
+    table = written(tmp_path, "table.csv", frame.to_csv(index=False))
     assert "Note:" not in run(capsys, "fit", table, "--target", "y")[1]
 
 

@@ -33,6 +33,32 @@ def test_no_case_fails(case):
 
 # Found by the long run, shrunk, and mended since.
 FOUND = (
+    Case(n=7, d=2, n_classes=4, design="jittered copies", base="bare", seed=18110),
+    Case(n=40, n_classes=6, design="jittered copies", model="penalties", seed=1799),
+    Case(n=60, d=20, n_classes=4, design="heavy", model="folds", signal=5.0, seed=1300465362),
+    Case(n=60, d=20, n_classes=4, model="folds", signal=20.0, seed=16923),
+    Case(n=50, d=40, design="lowrank", model="path", signal=0.5, seed=1936963994),
+    Case(
+        n=50,
+        d=20,
+        n_classes=4,
+        design="heavy",
+        model="path",
+        signal=0.0,
+        rare=True,
+        seed=1927543818,
+    ),
+    Case(
+        n=50,
+        d=2,
+        n_classes=4,
+        design="binary",
+        model="path",
+        signal=0.5,
+        rare=True,
+        seed=1773764761,
+    ),
+    Case(n=100, d=3, n_classes=4, design="elliptical", model="path", signal=20.0, seed=1237121828),
     Case(n=200, d=150, design="huge"),
     Case(n=60, d=80, n_classes=4, design="huge", container="fortran"),
     Case(n=12, d=20, design="constant rows", base="weak", weights="large", seed=2),

@@ -4,9 +4,9 @@ Outcomes: "refused" (a ValueError or TypeError that is worded), "valid", "warned
 warning), and those that are failures: "crash" (another exception, or one that names nothing),
 "numeric warning", "invalid" (NaN, outside [0, 1], rows that do not sum to one, labels that are no
 classes), "not monotone", "harm" (fair, silent, and over 0.1 nats worse than the better of plain and
-prevalence on fresh rows). Of fewer than 50 rows chance alone makes such differences; they are
-counted apart, as "harm, few rows", and so is the harm of a classical calibrator that the case asks
-for by name ("harm, calibrator"): it is what that calibrator does. Neither is a failure.
+prevalence on fresh rows), of however few rows. The harm of a classical calibrator that the case
+asks for by name is counted apart ("harm, calibrator"), as no failure: it is what that calibrator
+does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from angcal._typing import Floats
 from studies.hostile.cases import CALIBRATORS, Case, Data, build, draw
 
 FAILURES = ("crash", "numeric warning", "invalid", "not monotone", "harm")
-HARM, FEW_ROWS = 0.1, 50
+HARM = 0.1
 SUM_TOLERANCE = 1e-12
 SMALLEST = 1e-15
 """Probabilities are judged no lower than this, plain ones alike."""
@@ -76,10 +76,19 @@ def judge(case: Case) -> Outcome:
     if silent and case.fair:
         harm = _harm(model, data, p, case)
         if harm > HARM:
-            kind = "harm" if case.n >= FEW_ROWS else "harm, few rows"
-            kind = "harm, calibrator" if case.model in CALIBRATORS and case.n >= FEW_ROWS else kind
+            kind = "harm, calibrator" if case.model in CALIBRATORS else "harm"
             return Outcome(kind, f"{harm:.3f} nats above the better of plain and prevalence")
     return Outcome("valid" if silent else "warned")
+
+
+def shrunk(case: Case, kind: str) -> Case:
+    """A case that fails alike, with as many of its names as can be as in a plain fit."""
+    plain = Case().as_dict()
+    for name in plain:
+        simpler = Case(**{**case.as_dict(), name: plain[name]})
+        if simpler != case and judge(simpler).kind == kind:
+            case = simpler
+    return case
 
 
 def _refusal(error: Exception) -> Outcome:

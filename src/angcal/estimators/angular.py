@@ -10,6 +10,7 @@ from angcal._typing import Floats, Matrix
 from angcal.estimators.angular_base import AngularBase
 from angcal.estimators.around_model import AroundModel
 from angcal.estimators.base_model import is_trained_elsewhere, ridge_strength, solve_on_device
+from angcal.estimators.few_labels import warn_if_too_few
 from angcal.estimators.options import (
     check_options,
     is_for_many_classes,
@@ -218,7 +219,9 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         self._pilot = None if elsewhere else (rows, training, pool)
         if elsewhere:
             self.passes_ = rows.passes
-        return self._keep(result)
+        self._keep(result)
+        warn_if_too_few(self, training)
+        return self
 
     def _needs_few_rows(self, pool: Any) -> bool:
         """Whether some rows tell the map of many classes as well as all: angles ask for all."""

@@ -18,6 +18,7 @@ from angcal._typing import Floats
 from angcal.arrays import placed_like
 from angcal.calibrate import Calibration, Options
 from angcal.estimators.angular_base import AngularBase
+from angcal.estimators.few_labels import warn_if_too_few
 from angcal.estimators.fold_average import (
     FoldAverage,
     fit_without_folds,
@@ -266,6 +267,7 @@ class AngularLogisticRegressionCV(AngularBase):
                 warn_if_one_is_better(left_out, self._left_out, training)
                 self._left_out = LeftOutClasses(left_out, self.plain_loo_proba_)
         warn_if_unlike(options.pool, training.X)
+        warn_if_too_few(self, training)
         elsewhere = training.is_far or training.on_device
         self._pilot = None if elsewhere else (training.X, training, pool)
         if training.is_far:

@@ -378,7 +378,8 @@ def copies(X: Matrix) -> np.ndarray:
 
     Told by three random projections that agree: rows next to each other along the first are
     compared along the other two. All but equal are rows a thousand times closer than the closest
-    twentieth of random pairs, which of rows in clusters are those within a cluster.
+    twentieth of random pairs, which of rows in clusters are those within a cluster. Of few rows it
+    is a larger share, as triples alone are two of n − 1 pairs.
     """
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(X.shape[1], 3))
@@ -388,7 +389,8 @@ def copies(X: Matrix) -> np.ndarray:
         return np.arange(n)  # rows that are all alike say nothing at all
     pairs = rng.integers(0, n, size=(2, min(max(n, 1000), 10_000)))
     apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
-    near = 1e-3 * np.quantile(apart, 0.05, axis=0) + 1e-14 * largest
+    closest = min(max(0.05, 8.0 / n), 0.5)
+    near = 1e-3 * np.quantile(apart, closest, axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])
     numbers, number = np.empty(n, dtype=np.intp), 0
     for rows in slices(n, plan.ROWS_AT_ONCE):
