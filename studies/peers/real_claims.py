@@ -34,7 +34,7 @@ def summarize_claims(frames: Frames, settings: RealSettings) -> str:
     rows = joined(frames)
     told = (
         "Tasks are in two halves by a hash of their names (`studies.planner.outcomes.half_of`). "
-        "What came after version 0.1.0, the penalty of rare columns and the averages over it, was "
+        "What came after version 0.1.0, the penalty of rare columns and the choice of C, was "
         "chosen on the first half, on splits from number 100 on, which no table has; the second "
         "half is what is claimed. p-values are those of Wilcoxon's signed-rank test over datasets "
         f"in log-loss, with Holm's correction over the {len(RIVALS)} columns. *One model* leaves "

@@ -15,7 +15,6 @@ from studies.peers import peers, tasks
 from studies.peers.benchmark import SELDOM, SIDES, Outcome, attempt, checked
 from studies.peers.methods import (
     AVERAGED,
-    COARSE,
     DEFAULT,
     FOLDS,
     HOLDOUT_SHARE,
@@ -195,7 +194,7 @@ def test_costly_methods_are_left_to_small_tasks():
 
 def test_every_method_has_one_side():
     sides = {name: BENCHMARK.side_of(method) for name, method in METHODS.items()}
-    assert {name for name, side in sides.items() if side == "angcal"} == {TUNED, COARSE, DEFAULT}
+    assert {name for name, side in sides.items() if side == "angcal"} == {TUNED, DEFAULT}
     assert sides[AVERAGED] == sides[IN_FOLDS] == "averages"
     assert sides[EVIDENCE] == "rivals"
     assert sides["logistic tuned"] == "peers"
@@ -226,7 +225,7 @@ def test_a_missing_package_is_reported_and_its_methods_left_out(monkeypatch):
     assert not tables["failures"]
     ran = {row["method"] for row in tables[""]}
     assert "logistic" in ran
-    assert not ran & {TUNED, COARSE, DEFAULT}
+    assert not ran & {TUNED, DEFAULT}
     assert not ran & {"betacal", "betacal, tuned"}
     assert "betacal" in peers.missing_packages(METHODS.values())
 
@@ -252,9 +251,8 @@ def test_methods_give_probabilities(name):
 @pytest.mark.parametrize(
     ("name", "fits"),
     [
-        (TUNED, 20),
-        (COARSE, 10),
-        (AVERAGED, 40),
+        (TUNED, 10),
+        (AVERAGED, 10),
         (IN_FOLDS, 48),
         (DEFAULT, 1),
         ("logistic", 1),

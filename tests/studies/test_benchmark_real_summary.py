@@ -16,7 +16,7 @@ from studies.__main__ import main
 from studies.engine.runner import read_tables, run_experiment
 from studies.engine.store import Store, UnfinishedError
 from studies.peers import command, compare
-from studies.peers.methods import AVERAGED, COARSE, DEFAULT, TUNED
+from studies.peers.methods import AVERAGED, DEFAULT, TUNED
 from studies.peers.peers import METHODS
 from studies.peers.real import QUICK, REAL
 from studies.peers.real_figures import COSTLY_PANELS, PANELS
@@ -177,7 +177,7 @@ def test_every_panel_leaves_angcal_in_sight():
     shown = [name for names in PANELS.values() for name in names]
     costly = [name for names in COSTLY_PANELS.values() for name in names]
     assert len(set(shown)) == len(shown)
-    assert set(shown) | set(costly) == set(METHODS) - {TUNED, COARSE, DEFAULT}
+    assert set(shown) | set(costly) == set(METHODS) - {TUNED, DEFAULT}
     assert {name for name in METHODS if METHODS[name].costly} == set(costly)
     assert all(len(names) <= len(STYLES) - 2 for names in (PANELS | COSTLY_PANELS).values())
 
@@ -203,8 +203,6 @@ def test_the_quick_run_leaves_tables_and_pictures(quick):
     ranks = (quick / "ranks.md").read_text()
     assert "Is one of angcal's first?" in ranks
     assert "less than a tenth of the fits of" in ranks
-    assert f"{COARSE} in the place of {TUNED}" in ranks
-    assert f"| {COARSE} |" not in ranks
     assert "Nemenyi" in ranks
     assert "32 of 32 trials done; 3 cells of 2 datasets" in ranks
     losses = (quick / "log-loss.md").read_text()
@@ -230,7 +228,8 @@ def test_claims_are_made_for_both_halves(quick):
     ]
     assert {line[1] for line in lines} == {"both", "first"}
     assert {line[3] for line in lines} == {TUNED, AVERAGED}
-    alone = {line[4].split("; ")[1].rsplit(" ", 1)[0] for line in lines if line[3] == TUNED}
+    alone = {line[4].split("; ")[1].rsplit(" ", 1)[0] for line in lines if line[2] == "one model"}
+    assert alone
     assert not any(METHODS[name].averages for name in alone)
 
 
@@ -269,7 +268,7 @@ def test_one_side_can_be_run_again(quick, tmp_path, capsys):
     arguments = ["benchmark", "real", "--quick", "--out", str(tmp_path)]
     assert main([*arguments, "--side", "angcal", "--fresh"]) == 0
     after = read_tables(REAL, QUICK, tmp_path)
-    own = before[""]["method"].isin((TUNED, COARSE, DEFAULT))
+    own = before[""]["method"].isin((TUNED, DEFAULT))
     pd.testing.assert_frame_equal(before[""][~own], after[""][~own])
     pd.testing.assert_frame_equal(
         before[""][own].drop(columns="seconds"), after[""][own].drop(columns="seconds")
@@ -295,7 +294,7 @@ def test_one_side_alone_is_not_compared_with_nothing(quick, tmp_path, capsys):
     arguments = ["--quick", "--datasets", "breast_cancer", "--side", "angcal"]
     assert main(["benchmark", "real", *arguments, "--out", str(tmp_path)]) == 1
     assert "run the other --side" in capsys.readouterr().err
-    assert set(read_tables(REAL, QUICK, tmp_path)[""]["method"]) == {TUNED, COARSE, DEFAULT}
+    assert set(read_tables(REAL, QUICK, tmp_path)[""]["method"]) == {TUNED, DEFAULT}
 
 
 def test_trials_are_forgotten_for_good(tmp_path):
