@@ -523,13 +523,14 @@ def _with_ends(model, X, dtype="float64", **options):
     ],
     ids=["labels", "link", "path", "pipeline"],
 )
-def test_intervals_of_the_curve_are_a_table(model, confidence):
+@pytest.mark.parametrize("kind", ["curve", "row"])
+def test_intervals_are_a_table(model, confidence, kind):
     model = model.fit(DATA.X, DATA.y)
     last = model[-1] if hasattr(model, "steps") else model
     rows = model[:-1].transform(FRESH) if hasattr(model, "steps") else FRESH
     for dtype, tolerance in (("float64", TOLERANCE), ("float32", 2e-6)):
-        _, low, high = _with_ends(model, FRESH, dtype, interval=confidence)
-        expected = last.predict_interval(rows, confidence=confidence)
+        _, low, high = _with_ends(model, FRESH, dtype, interval=confidence, interval_kind=kind)
+        expected = last.predict_interval(rows, kind, confidence)
         np.testing.assert_allclose(np.hstack([low, high]), expected, atol=tolerance)
 
 
@@ -543,6 +544,10 @@ def test_intervals_follow_the_prevalence_and_go_on_beyond_the_table():
     p, low, high = _with_ends(rare, FRESH, interval=0.9)
     np.testing.assert_allclose(np.hstack([low, high]), rare.predict_interval(FRESH), atol=1e-6)
     assert np.all((low[:, 0] <= p[:, 1]) & (p[:, 1] <= high[:, 0]))
+    for each in (model, rare):
+        _, low, high = _with_ends(each, FRESH, interval=0.9, interval_kind="row")
+        expected = each.predict_interval(FRESH, "row")
+        np.testing.assert_allclose(np.hstack([low, high]), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -551,7 +556,7 @@ def test_intervals_follow_the_prevalence_and_go_on_beyond_the_table():
         (lambda: AngularCalibratedClassifier().fit(*several(3)[:2]), "3 classes"),
         (
             lambda: AngularLogisticRegressionCV(Cs=5, average="penalties").fit(DATA.X, DATA.y),
-            "mixes the laws",
+            "mixes the laws of several models, each with a score of its own",
         ),
         (lambda: ScoreCalibratedClassifier().fit(DATA.X, DATA.y), "without an angle"),
     ],
@@ -559,6 +564,14 @@ def test_intervals_follow_the_prevalence_and_go_on_beyond_the_table():
 def test_intervals_that_are_no_table_are_refused(make, why):
     with pytest.raises(ExportError, match=why):
         to_onnx(make(), 30, interval=0.9)
+
+
+def test_rows_of_other_links_and_kinds_that_do_not_exist_are_refused():
+    model = AngularCalibratedClassifier(link="probit").fit(DATA.X, DATA.y)
+    with pytest.raises(ExportError, match="written for the logistic link, not for probit"):
+        to_onnx(model, 30, interval=0.9, interval_kind="row")
+    with pytest.raises(ValueError, match="kind='both' must be 'curve'"):
+        to_onnx(model, 30, interval=0.9, interval_kind="both")
 
 
 def test_a_level_that_is_none_is_refused():

@@ -1,4 +1,4 @@
-"""Run what is missing of the four parts, and write their tables."""
+"""Run what is missing of the five parts, and write their tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import DatasetUnavailableError
 from studies.engine.resumed import resumed
-from studies.intervals import beside, real, shape, simulated
+from studies.intervals import beside, groups, real, shape, simulated
 
 FOLDER = RESULTS / "intervals"
-PARTS = {"simulated": simulated, "real": real, "shape": shape, "beside": beside}
+PARTS = {
+    "simulated": simulated,
+    "groups": groups,
+    "real": real,
+    "shape": shape,
+    "beside": beside,
+}
 FILES = {
     "simulated": "intervals",
+    "groups": "intervals-groups",
     "real": "intervals-real",
     "shape": "intervals-shape",
     "beside": "intervals-beside",

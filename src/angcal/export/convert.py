@@ -31,6 +31,7 @@ def to_onnx(
     initial_types: Any = None,
     target_opset: Any = None,
     interval: float | None = None,
+    interval_kind: str = "curve",
 ) -> Any:
     """The ONNX model (X) → (label, probabilities), whose probabilities are ``predict_proba``'s.
 
@@ -51,7 +52,10 @@ def to_onnx(
         As in skl2onnx; its newest by default.
     interval : float, optional
         A confidence: two more outputs ``low`` and ``high``, (n, 1), are the ends of
-        ``predict_interval(X, kind="curve", confidence=interval)``. For two classes and one model.
+        ``predict_interval(X, kind=interval_kind, confidence=interval)``. For two classes and one
+        model; rows' own intervals for the logistic link.
+    interval_kind : {"curve", "row"}, default="curve"
+        Of the calibrated probability of rows with the same score, or of the row's own one.
 
     Returns
     -------
@@ -76,7 +80,7 @@ def to_onnx(
     _check_exportable(_last_step(model))
     if dtype not in ("float32", "float64"):
         raise ExportError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
-    convert = _converter(model, target_opset, interval)
+    convert = _converter(model, target_opset, interval, interval_kind)
     if initial_types is not None:
         return sealed(convert(initial_types=initial_types))
     from skl2onnx.common.data_types import DoubleTensorType
@@ -85,15 +89,16 @@ def to_onnx(
     return sealed(exact if dtype == "float64" else _in_single_precision(exact))
 
 
-def _converter(model: Any, target_opset: Any, interval: float | None) -> Any:
+def _converter(model: Any, target_opset: Any, interval: float | None, kind: str) -> Any:
     """skl2onnx's conversion of this model, which awaits the types of the input."""
     skl2onnx = _import_skl2onnx()
     register_converters()
     convert = partial(skl2onnx.convert_sklearn, model, "angcal", target_opset=target_opset)
     if interval is None:
         return convert
-    check_has_table(_last_step(model), interval)
-    return partial(convert, options={id(_last_step(model)): {"interval": float(interval)}})
+    check_has_table(_last_step(model), kind, interval)
+    asked = {"interval": float(interval), "interval_kind": kind}
+    return partial(convert, options={id(_last_step(model)): asked})
 
 
 def _last_step(model: Any) -> Any:
@@ -162,7 +167,7 @@ def register_converters() -> None:
             convert_fct=_convert,
             overwrite=True,
             parser=_parse,
-            options={"zipmap": [False], "interval": None},
+            options={"zipmap": [False], "interval": None, "interval_kind": ["curve", "row"]},
         )
 
 
@@ -218,16 +223,19 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     # The label's type depends on the classes and is set with the shapes.
     operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
     names = ["probabilities"]
-    if _interval_of(scope, model) is not None:
+    if _interval_of(scope, model):
         names += ["low", "high"]
     for name in names:
         operator.outputs.append(scope.declare_local_variable(name, kind()))
     return operator.outputs
 
 
-def _interval_of(asked: Any, model: Any) -> float | None:
-    """The option ``interval``; others, which skl2onnx may set for all models, are not looked at."""
-    return (asked.options or {}).get(id(model), {}).get("interval")
+def _interval_of(asked: Any, model: Any) -> tuple[str, float] | None:
+    """(kind, confidence) asked for; options that skl2onnx sets for all models are not looked at."""
+    own = (asked.options or {}).get(id(model), {})
+    if own.get("interval") is None:
+        return None
+    return own.get("interval_kind", "curve"), own["interval"]
 
 
 def _shapes(operator: Any) -> None:
@@ -267,9 +275,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     kind = nodes.double if double else nodes.single
     nodes.add("Cast", p, to=kind, result=probabilities.full_name)
     if ends:
-        confidence = _interval_of(container, model)
-        assert confidence is not None
-        found = write_interval(nodes, rows, model, confidence, nodes.columns(p, [1]))
+        interval = _interval_of(container, model)
+        assert interval is not None
+        found = write_interval(nodes, rows, model, *interval, nodes.columns(p, [1]))
         for name, end in zip(found, ends, strict=True):
             nodes.add("Cast", name, to=kind, result=end.full_name)
 

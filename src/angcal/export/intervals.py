@@ -1,4 +1,4 @@
-r"""Intervals of the curve in ONNX nodes: a table of two cubic splines in the standard score.
+r"""Intervals in ONNX nodes: a table of two cubic splines in the standard score.
 
     low, high = σ(spline(s)),   s = (u − center)/‖ŵ‖_Σ
 
@@ -14,18 +14,24 @@ import numpy as np
 from angcal.arrays import on_host
 from angcal.export.nodes import ExportError, Nodes
 from angcal.intervals import TABLE_NODES, TABLE_REACH, TwoClassLaw, check_interval, table_of_ends
+from angcal.links import Logit
 
 
-def check_has_table(model: Any, confidence: Any) -> None:
-    """Refuse a model whose interval of the curve is no table in one score."""
-    check_interval("curve", confidence)
+def check_has_table(model: Any, kind: Any, confidence: Any) -> None:
+    """Refuse a model whose interval is no table in one score."""
+    check_interval(kind, confidence)
     law = getattr(model, "interval_law_", None)
     if len(model.classes_) > 2:
         why = f"the model has {len(model.classes_)} classes"
     elif getattr(model, "average_", None) is not None:
-        why = f"average={model.average!r} mixes the laws of several models"
+        why = (
+            f"average={model.average!r} mixes the laws of several models, each with a score of "
+            "its own"
+        )
     elif not isinstance(law, TwoClassLaw):
         why = f"a {type(model).__name__} without an angle or without signal has no such law"
+    elif kind == "row" and not isinstance(law.family, Logit):
+        why = f"a row's own interval is written for the logistic link, not for {law.family.name}"
     else:
         return
     raise ExportError(
@@ -34,10 +40,12 @@ def check_has_table(model: Any, confidence: Any) -> None:
     )
 
 
-def write_interval(nodes: Nodes, rows: str, model: Any, confidence: float, p: str) -> list[str]:
+def write_interval(
+    nodes: Nodes, rows: str, model: Any, kind: str, confidence: float, p: str
+) -> list[str]:
     """Names of the lower and the upper end, (n, 1); p is the probability of the second class."""
     law: TwoClassLaw = model.interval_law_
-    table = table_of_ends(law, "curve", float(confidence))
+    table = table_of_ends(law, kind, float(confidence))
     weights = np.atleast_2d(on_host(model.coef_)).astype(np.float64).T / law.scale.norm
     offset = (on_host(model.intercept_) - law.scale.center) / law.scale.norm
     s = nodes.plus(nodes.into(rows, weights), offset)
@@ -58,7 +66,8 @@ def write_interval(nodes: Nodes, rows: str, model: Any, confidence: float, p: st
         for part, slope in ((below, ends[0, side]), (above, ends[1, side])):
             value = nodes.add("Add", value, nodes.times(part, slope))
         end = _at_prevalence(nodes, nodes.add("Sigmoid", value), model)
-        found.append(nodes.add(bound, end, p))
+        # A row's own interval need not hold p, which is a mean.
+        found.append(nodes.add(bound, end, p) if kind == "curve" else end)
     return found
 
 

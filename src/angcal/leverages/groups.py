@@ -194,7 +194,8 @@ def leave_groups_out(
             A = np.asarray(known.blocks(rows), dtype=np.float64)
             moved = _moved(A, curvatures[rows], psi[rows])
             # Σ_j A_ij², and the same times D_j.
-            squares = [np.sum(A**2, axis=2), (A**2 @ curvatures[rows][:, :, None])[:, :, 0]]
+            B = A**2
+            squares = [np.sum(B, axis=2), np.einsum("gij,gj->gi", B, curvatures[rows])]
             leverages[rows] = np.einsum("gii->gi", A)
         else:
             W = np.asarray(on_host(known.lines(rows.ravel())), dtype=np.float64)

@@ -1,0 +1,89 @@
+"""Intervals of the curve where rows come in groups: how many truths they hold.
+
+Repeated measures as in ``studies.groups``, on seeds of their own: five rows of each patient, 100
+features that share half of their variance within a patient, and a random effect in the labels. The
+true F of a score is known. Beside it stands the same fit that ignores groups.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from angcal import AngularCalibratedClassifier
+from angcal._typing import Floats
+from studies.engine.resumed import Row
+from studies.engine.tables import markdown, mean_and_error, with_error
+from studies.groups import NODES, SHARES
+
+D, SIZE, SCALE, NEW, PER_BLOCK, DRAWS, SEED = 100, 5, 3.0, 200, 25, 300, 181_900
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+WIDTH_AT = 0.9
+RATIOS, STRENGTHS, EFFECTS = (0.5, 1.0, 2.0, 4.0), (0.01, 1.0), (1.0, 2.0)
+FITS = ("groups", "rows")
+MEASURES = tuple(f"{fit} {what}" for fit in FITS for what in (*LEVELS, "width"))
+COLUMNS = ("ratio", "C", "effect", "block", *MEASURES)
+
+
+def designs() -> list[tuple[object, ...]]:
+    """(n/d, C, standard deviation of the random effect, number of the block)."""
+    return [
+        (ratio, C, effect, number)
+        for number in range(DRAWS // PER_BLOCK)
+        for ratio in RATIOS
+        for C in STRENGTHS
+        for effect in EFFECTS
+    ]
+
+
+def draw(ratio: float, C: float, effect: float, number: int) -> dict[str, float]:
+    """Shares of the true F within the intervals of new rows, and widths at 90 %."""
+    rng = np.random.default_rng([SEED, int(10 * ratio), int(effect), number])
+    w = rng.normal(size=D)
+    w /= np.linalg.norm(w)
+
+    def rows_of(count: int) -> tuple[Floats, np.ndarray, np.ndarray]:
+        names = np.repeat(np.arange(count), SIZE)
+        X = (rng.normal(size=(count, D))[names] + rng.normal(size=(len(names), D))) / np.sqrt(2.0)
+        index = SCALE * X @ w + effect * rng.normal(size=count)[names]
+        return X, (rng.random(len(names)) < expit(index)).astype(int), names
+
+    (X, y, names), (new, _, _) = rows_of(int(ratio * D) // SIZE), rows_of(NEW // SIZE)
+    found = {}
+    for fit in FITS:
+        clf = AngularCalibratedClassifier(LogisticRegression(C=C, max_iter=2000))
+        clf.fit(X, y, groups=names if fit == "groups" else None)
+        coef = clf.coef_[0]
+        cosine = float(coef @ w / np.linalg.norm(coef))
+        noise = np.sqrt(SCALE**2 * (1.0 - cosine**2) + effect**2)
+        center = SCALE * cosine * (new @ coef) / np.linalg.norm(coef)
+        truth = expit(center[:, None] + noise * NODES) @ (SHARES / SHARES.sum())
+        for level in LEVELS:
+            low, high = clf.predict_interval(new, "curve", level).T
+            found[f"{fit} {level}"] = float(np.mean((low <= truth) & (truth <= high)))
+            if level == WIDTH_AT:
+                found[f"{fit} width"] = float(np.mean(high - low))
+    return found
+
+
+def block(ratio: float, C: float, effect: float, number: int) -> list[list[object]]:
+    """Means over a block of draws."""
+    each = [draw(ratio, C, effect, number * PER_BLOCK + k) for k in range(PER_BLOCK)]
+    return [[float(np.mean([one[name] for one in each])) for name in MEASURES]]
+
+
+def summary(rows: list[Row]) -> str:
+    """Markdown: coverage in percent, with groups at all levels and without at 90 %."""
+    lines, cells = [], dict.fromkeys((row["ratio"], row["C"], row["effect"]) for row in rows)
+    for cell in sorted(cells, key=lambda cell: tuple(map(float, cell))):
+        mine = [row for row in rows if (row["ratio"], row["C"], row["effect"]) == cell]
+        names = [*(f"groups {level}" for level in LEVELS), f"rows {WIDTH_AT}"]
+        shares = [mean_and_error([100 * float(row[name]) for row in mine]) for name in names]
+        widths = [np.mean([float(row[f"{fit} width"]) for row in mine]) for fit in FITS]
+        shown = [with_error(*pair, 1) for pair in shares]
+        draws = str(PER_BLOCK * len(mine))
+        lines.append((*cell, draws, *shown[:4], f"{widths[0]:.2f}", shown[4], f"{widths[1]:.2f}"))
+    levels = [f"{level:.0%}".replace("%", " %") for level in LEVELS]
+    header = ("n/d", "C", "sd of the effect", "draws", *levels, "width at 90 %")
+    return markdown((*header, "90 %, ignoring groups", "its width"), lines) + "\n"
