@@ -29,7 +29,7 @@ from angcal.files import write_text
 from angcal.simulation import simulate
 from angcal.simulation.covariances import AutoregressiveCovariance
 from studies import RESULTS
-from studies.engine.orphans import end_with
+from studies.engine.runner import end_with
 from studies.engine.store import as_csv, read_csv
 from studies.engine.tables import markdown
 
