@@ -52,16 +52,14 @@ def to_onnx(
         As in skl2onnx; its newest by default.
     interval : float, optional
         A confidence: two more outputs ``low`` and ``high``, (n, 1), are the ends of
-        ``predict_interval(X, kind=interval_kind, confidence=interval)``. For two classes and one
-        model; rows' own intervals for the logistic link.
+        ``predict_interval(X, kind=interval_kind, confidence=interval)``. Two classes, one model.
     interval_kind : {"curve", "row"}, default="curve"
-        Of the calibrated probability of rows with the same score, or of the row's own one.
+        Of rows with the same score, or of the row itself, then with the logistic link.
 
     Returns
     -------
     onnx.ModelProto
-        ``SerializeToString()`` is what goes into a file. Outputs are ``label`` and
-        ``probabilities`` (columns in the order of ``classes_``). Its metadata hold a checksum.
+        Outputs are ``label`` and ``probabilities``, its columns in the order of ``classes_``.
 
     See Also
     --------
@@ -77,9 +75,7 @@ def to_onnx(
     >>> [output.name for output in found.graph.output]
     ['label', 'probabilities']
     """
-    _check_exportable(_last_step(model))
-    if dtype not in ("float32", "float64"):
-        raise ExportError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
+    _check_exportable(_last_step(model), dtype)
     convert = _converter(model, target_opset, interval, interval_kind)
     if initial_types is not None:
         return sealed(convert(initial_types=initial_types))
@@ -187,8 +183,10 @@ def _alias_of(classifier: type) -> str:
     return f"Angcal{classifier.__name__}"
 
 
-def _check_exportable(model: Any) -> None:
+def _check_exportable(model: Any, dtype: str = "float64") -> None:
     """Refuse a classifier that is not angcal's, is not fitted, or has no exact form in ONNX."""
+    if dtype not in ("float32", "float64"):
+        raise ExportError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
     if not isinstance(model, CLASSIFIERS):
         names = [classifier.__name__ for classifier in CLASSIFIERS]
         raise ExportError(

@@ -136,13 +136,16 @@ def spiegelhalter_test(
     codes, P, weight = _of_any_classes(y_true, y_prob, classes, sample_weight)
     q = np.sum(P**2, axis=1)
     rows = weight * (q - P[np.arange(codes.size), codes])
-    excess = float(rows.sum())
     variance = float(weight**2 @ np.sum(P * (P - q[:, None]) ** 2, axis=1))
-    if groups is not None:
-        given = (np.array([variance]), _numbers(groups, codes.size))
-        square, p_value = _of_groups(rows[:, None], *given)
-        return CalibrationTest(float(np.copysign(np.sqrt(square), excess)), p_value)
-    certain = 1e-24 * float(weight @ weight)
+    if groups is None:
+        return _normal(float(rows.sum()), variance, 1e-24 * float(weight @ weight))
+    numbers = _numbers(groups, codes.size)
+    square, p_value = _of_groups(rows[:, None], np.array([variance]), numbers)
+    return CalibrationTest(float(np.copysign(np.sqrt(square), rows.sum())), p_value)
+
+
+def _normal(excess: float, variance: float, certain: float) -> CalibrationTest:
+    """Of z = excess/√variance, whose labels can not vary where the variance is below `certain`."""
     if variance > certain:
         z = excess / np.sqrt(variance)
     else:
@@ -169,10 +172,10 @@ def hosmer_lemeshow_test(
 ) -> CalibrationTest:
     """H = Σ_b (Σ_{i∈b}(y_i − p_i))²/Σ_{i∈b} p_i(1 − p_i) over g bins of equally many rows.
 
-    χ² with g degrees of freedom on rows that had no part in the predictions, as each bin's
-    variance is then known. With ``fitted=True``, for a curve with slope and offset that was fitted
-    on these very rows, g − 2 [1]_: the fit has used up two. The g − 2 that most programs use on new
-    rows as well rejects calibrated predictions too often.
+    χ² with g degrees of freedom on rows that had no part in the predictions. With ``fitted=True``,
+    for a curve with slope and offset that was fitted on these very rows, g − 2 [1]_: the fit has
+    used up two. On new rows g − 2, which most programs use, rejects calibrated predictions too
+    often. Bins should expect labels of both kinds: ten at prevalence 0.01 take 5000 rows.
 
     Parameters
     ----------
@@ -181,14 +184,12 @@ def hosmer_lemeshow_test(
     n_bins : int, default=10
         g, bins of equal weight. Equal predictions share a bin, so that there may be fewer.
     fitted : bool, default=False
-        Whether the curve from scores to probabilities was fitted on these rows. Leave-one-out
-        probabilities (``loo_proba_``) count as those of new rows.
+        Whether the curve was fitted on these rows. ``loo_proba_`` count as those of new rows.
     sample_weight : array-like of shape (n,), optional
         Weights w; sums over a bin are then those of w(y − p) and w²p(1 − p).
     groups : array-like of shape (n,), optional
-        Which rows belong together, such as those of one patient. H is then divided by the design
-        effect of the bins' sums and compared with the χ² of the same mean and variance [2]_. Not
-        for a curve that was fitted on these rows.
+        Which rows belong together; not for a curve that was fitted on them. H is then divided by
+        the design effect of the bins' sums and compared with the χ² of its mean and variance [2]_.
 
     Returns
     -------
@@ -199,36 +200,20 @@ def hosmer_lemeshow_test(
     --------
     kernel_calibration_test : Without bins, for any number of classes.
 
-    Notes
-    -----
-    Each bin should expect some labels of both kinds: at prevalence 0.01, 5000 rows for ten bins.
-
     References
     ----------
     .. [1] Hosmer, Lemeshow (1980), Goodness of fit tests for the multiple logistic regression model
-    .. [2] Rao, Scott (1984), On chi-squared tests for multiway contingency tables with cell
-       proportions estimated from survey data
+    .. [2] Rao, Scott (1984), On chi-squared tests for contingency tables from survey data
 
     Examples
     --------
-    >>> found = hosmer_lemeshow_test([0, 1, 1, 1], [0.2, 0.2, 0.5, 0.5], n_bins=2)
-    >>> round(found.statistic, 6), found.degrees_of_freedom
-    (3.125, 2)
+    >>> round(hosmer_lemeshow_test([0, 1, 1, 1], [0.2, 0.2, 0.5, 0.5], n_bins=2).statistic, 6)
+    3.125
     """
     y, p, weight = samples(y_true, y_prob, sample_weight)
     index = bin_index(p, interior_edges(p, n_bins, "quantile", weight, (0.0, 1.0)))
-    if fitted and groups is not None:
-        raise ValueError(
-            "fitted=True counts rows as independent; with groups test leave-one-out "
-            "probabilities, which count as those of new rows."
-        )
     excess, variance = _bin_sums(y, p, weight, index)
-    degrees = len(excess) - 2 * fitted
-    if degrees < 1:
-        raise ValueError(
-            f"n_bins={n_bins} gives {len(excess)} bins of these predictions, which leaves "
-            f"{degrees} degrees of freedom; ask for more bins, or use spiegelhalter_test."
-        )
+    degrees = _degrees(len(excess), n_bins, fitted, groups is not None)
     if groups is not None:
         bins = np.unique(index, return_inverse=True)[1].reshape(-1, 1) == np.arange(len(excess))
         rows = np.where(bins, (weight * (y - p))[:, None], 0.0)
@@ -236,6 +221,22 @@ def hosmer_lemeshow_test(
     with np.errstate(all="ignore"):  # a bin of zeros and ones is right, 0/0, or infinitely wrong
         H = float(np.nansum(excess**2 / variance))
     return CalibrationTest(H, float(chi2.sf(H, degrees)), degrees)
+
+
+def _degrees(filled: int, n_bins: int, fitted: bool, grouped: bool) -> int:
+    """Degrees of freedom of H, of which a curve that was fitted on the same rows uses two."""
+    if fitted and grouped:
+        raise ValueError(
+            "fitted=True counts rows as independent; with groups test leave-one-out "
+            "probabilities, which count as those of new rows."
+        )
+    degrees = filled - 2 * fitted
+    if degrees < 1:
+        raise ValueError(
+            f"n_bins={n_bins} gives {filled} bins of these predictions, which leaves "
+            f"{degrees} degrees of freedom; ask for more bins, or use spiegelhalter_test."
+        )
+    return degrees
 
 
 def _bin_sums(y: Floats, p: Floats, weight: Floats, index: np.ndarray) -> tuple[Floats, Floats]:
@@ -259,10 +260,8 @@ def kernel_calibration_test(
 ) -> CalibrationTest:
     """P(T* ≥ T): T is `squared_kernel_calibration_error`, T* that of labels drawn by p.
 
-    It is consistent against every error, of any number of classes and without bins. With B
-    resamples the p-value is (1 + #{T* ≥ T})/(B + 1), which is exact for every n and B: calibrated
-    predictions on new rows are rejected at the level α just as often, where α(B + 1) is whole. The
-    cost is n² K B.
+    Consistent against every error, for any number of classes. With B resamples the p-value is
+    (1 + #{T* ≥ T})/(B + 1), exact for every n and B. The cost is n² K B.
 
     Parameters
     ----------
@@ -276,9 +275,8 @@ def kernel_calibration_test(
     classes, sample_weight : array-like, optional
         The labels in the order of the columns, by default 0, …, K−1; and the weights.
     groups : array-like of shape (n,), optional
-        Which rows belong together, such as those of one patient. T is then over pairs of rows of
-        different groups, and T* has the residuals of each group times a random sign (the wild
-        bootstrap), as labels of a group cannot be drawn one by one; p is no longer exact.
+        Which rows belong together. T is then over pairs of rows of different groups, and T* has
+        the residuals of each group times a random sign (wild bootstrap); p is no longer exact.
     random_state : int, RandomState or None, default=None
         Draws the labels, or the signs.
 
@@ -290,7 +288,6 @@ def kernel_calibration_test(
     See Also
     --------
     squared_kernel_calibration_error : The statistic.
-    spiegelhalter_test : One number of each row, no resampling.
 
     References
     ----------
@@ -305,30 +302,44 @@ def kernel_calibration_test(
     checked_pairs(weight, bandwidth)
     if n_resamples < 1:
         raise ValueError(f"n_resamples={n_resamples!r} must be at least 1.")
-    observed = indicators(codes, P.shape[1])[:, :, None] - P[:, :, None]
-    rng = check_random_state(random_state)
-    if groups is not None:
-        numbers = _numbers(groups, codes.size)
-        signs = rng.choice([-1.0, 1.0], size=(int(numbers.max()) + 1, n_resamples + 1))
-        signs[:, 0] = 1.0
-        found = _kernel_of_signs(P, observed, weight, bandwidth, numbers, signs)
-        reached = int(np.sum(found[1:] >= found[0] - 1e-12 * abs(found[0])))
-        return CalibrationTest(float(found[0]), (1.0 + reached) / (1.0 + n_resamples))
-    statistic = float(kernel_pair_means(P, observed, weight, bandwidth)[0])
-    reached = _times_reached(statistic, P, weight, bandwidth, n_resamples, rng)
+    numbers = None if groups is None else _numbers(groups, codes.size)
+    given = (P, weight, bandwidth, n_resamples)
+    statistic, reached = _reached(codes, *given, numbers, check_random_state(random_state))
     return CalibrationTest(statistic, (1.0 + reached) / (1.0 + n_resamples))
 
 
-def _kernel_of_signs(
+def _reached(
+    codes: Codes,
     P: Floats,
-    residuals: Floats,
     weight: Floats,
     bandwidth: float,
+    n_resamples: int,
+    numbers: np.ndarray | None,
+    rng: Any,
+) -> tuple[float, int]:
+    """T, and how often T* is as large."""
+    observed, given = indicators(codes, P.shape[1])[:, :, None] - P[:, :, None], (P, weight)
+    if numbers is None:
+        statistic = float(kernel_pair_means(P, observed, weight, bandwidth)[0])
+        return statistic, _times_reached(statistic, *given, bandwidth, n_resamples, rng)
+    found = _kernel_of_signs(observed, *given, bandwidth, n_resamples, numbers, rng)
+    statistic = float(found[0])
+    return statistic, int(np.sum(found[1:] >= statistic - 1e-12 * abs(statistic)))
+
+
+def _kernel_of_signs(
+    residuals: Floats,
+    P: Floats,
+    weight: Floats,
+    bandwidth: float,
+    n_resamples: int,
     numbers: np.ndarray,
-    signs: Floats,
+    rng: Any,
 ) -> Floats:
-    """(B,) values of T over pairs of different groups, residuals times (G, B) signs of groups."""
+    """T over pairs of different groups, and T* with a random sign for the residuals of each."""
     n, K = P.shape
+    signs = rng.choice([-1.0, 1.0], size=(int(numbers.max()) + 1, n_resamples + 1))
+    signs[:, 0] = 1.0
     found = [
         kernel_pair_means(P, residuals * signs[numbers, None, part], weight, bandwidth, numbers)
         for part in gen_batches(signs.shape[1], max(1, 2**24 // (n * K)))
