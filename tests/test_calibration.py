@@ -326,14 +326,14 @@ def test_warnings_point_at_the_callers_line(link):
     model = AngularCalibratedClassifier(base, link=link, angle="observable")
     with pytest.warns(AngleWarning, match="not possible") as caught:
         model.fit(DATA.X, DATA.y)
-    assert [w.filename for w in caught] == [__file__]
+    assert {w.filename for w in caught} == {__file__}
     with pytest.warns(AngleWarning, match="No angle can be estimated") as caught:
         model.fit(DATA.X, rare(1).labels)
-    assert [w.filename for w in caught] == [__file__]
+    assert {w.filename for w in caught} == {__file__}
     model.set_params(angle="loo", covariance=25.0 * DATA.covariance.matrix())
     with pytest.warns(AngleWarning, match="By the covariance") as caught:
         model.fit(DATA.X, DATA.y)
-    assert [w.filename for w in caught] == [__file__]
+    assert {w.filename for w in caught} == {__file__}
 
 
 @pytest.mark.parametrize("angle", ["auto", "observable", "loo", 0.4])

@@ -578,7 +578,7 @@ def test_no_warning_on_plain_data():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for seed in range(5):
-            sim = data(60, 30, seed)
+            sim = data(150, 60, seed)
             for classifier in (AngularCalibratedClassifier(), ScoreCalibratedClassifier()):
                 found = classifier.fit(sim.X, sim.y).predict(sim.X)
                 assert set(found) <= {0, 1}

@@ -112,10 +112,11 @@ def outline(html):
     return parser
 
 
-def table(n=90, d=6, seed=0, names=None, signal=2.0):
+def table(n=90, d=6, seed=0, names=None, signal=2.0, telling=None):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     w = rng.normal(size=d)
+    w[telling:] *= telling is None
     y = rng.random(n) < expit(signal * X @ w / np.linalg.norm(w))
     frame = pd.DataFrame(X, columns=names or [f"x{j}" for j in range(d)])
     return frame, np.where(y, "yes", "no")
@@ -561,22 +562,41 @@ def test_settings_of_matplotlib_stay(found):
 
 
 @pytest.mark.parametrize(
-    ("seed", "words", "headline", "leaning"),
+    ("given", "words", "headline", "leaning", "beside_default"),
     [
-        (1, "is overconfident", "pays here", "overconfident"),
-        (3, "cannot tell whether", "but raises the calibration error", "about right"),
+        (
+            (80, 40, 3, None, 6.0, 2),
+            "is overconfident",
+            "looks overconfident",
+            "overconfident",
+            "no clear difference",
+        ),
+        (
+            (300, 150, 2, None, 3.0),
+            "is underconfident",
+            "pays here",
+            "underconfident",
+            "better",
+        ),
+        (
+            (100, 150, 3, None, 6.0),
+            "cannot tell whether",
+            "but raises the calibration error",
+            "about right",
+            "better",
+        ),
     ],
 )
-def test_confidence_is_told(seed, words, headline, leaning):
-    told = examine(*table(100, 150, seed=seed, signal=6.0), repeats=1)
+def test_confidence_is_told(given, words, headline, leaning, beside_default):
+    told = examine(*table(*given), repeats=1)
     gain, error = told.comparison.difference(ANGCAL, DEFAULT)
-    assert gain < -2 * error
+    assert (gain < -2 * error) == (beside_default == "better")
     first, _, confidence, angle, _, gains = verdict(told)
     assert headline in first
     assert words in confidence
     low, high = told.fit.verdict.angle.degrees_interval
     assert f"{low:.0f}° to {high:.0f}°" in angle
-    assert "better" in gains
+    assert beside_default in gains
     assert summary(told)["plain_model_is"] == leaning
 
 
@@ -612,15 +632,17 @@ def test_headline_follows_the_leave_one_out_figures(found, gain, error, words):
 def test_next_steps_follow_the_verdict(found):
     given = found.fit.verdict
 
-    def steps(gain, **changes):
-        plain = replace(given.plain, log_loss=given.calibrated.log_loss + gain)
+    def steps(gain, ece=0.0, **changes):
+        losses = {"log_loss": given.calibrated.log_loss + gain, "ece": given.calibrated.ece + ece}
+        plain = replace(given.plain, **losses)
         best = replace(given.plain_at_its_best, log_loss=9.0)
         judged = replace(given, plain=plain, gain_error=0.0, plain_at_its_best=best)
         return next_steps(with_verdict(found, replace(judged, **changes)))
 
     assert steps(0.1)[0].startswith("Use the calibrated probabilities: angcal fit")
     assert steps(0.0, ece_gain_error=1.0)[0].startswith("Use either")
-    assert steps(0.0, ece_gain_error=0.0)[0].startswith("Use the plain probabilities, Logistic")
+    worse = steps(0.0, ece=-0.05, ece_gain_error=0.01)
+    assert worse[0].startswith("Use the plain probabilities, Logistic")
     assert steps(-0.1)[0].startswith("Use the plain probabilities here: LogisticRegression(C=")
     better = replace(given.plain_at_its_best, C=0.25, log_loss=0.0)
     assert "LogisticRegression(C=0.25) as it is" in steps(0.1, plain_at_its_best=better)[0]

@@ -36,7 +36,7 @@ from angcal.metrics.scores import (
 from angcal.report.tables import Weights, weights_of
 from angcal.tables import fit_table, preparation
 
-N_FOLDS, PENALTIES = 5, 20
+N_FOLDS, PENALTIES = 5, 10
 # Paths of three and more classes take long: in folds, penalties about the one chosen for all rows.
 PENALTIES_IN_FOLDS = 7
 
