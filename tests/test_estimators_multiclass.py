@@ -24,6 +24,7 @@ from angcal import (
     Logit,
     OptimalityWarning,
 )
+from angcal.curve import tail_floor
 from angcal.links.multiclass import Softmax, TwoLayer
 from angcal.multiclass import angular_predictor
 from angcal.simulation import AutoregressiveCovariance, simulate_multiclass
@@ -391,3 +392,19 @@ def test_one_vs_rest_of_two_classes_is_its_one_head(simulated):
     np.testing.assert_allclose(
         wrapped.predict_proba(simulated.X), plain.predict_proba(simulated.X), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_no_probability_is_more_certain_than_the_labels_allow(known):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (4 * X[:, :3] + rng.gumbel(size=(150, 3))).argmax(axis=1)
+    link = Softmax(3, covariance=16.0 * np.eye(3)) if known else None
+    clf = AngularCalibratedClassifier(LogisticRegression(C=100.0, max_iter=5000), link=link)
+    clf.fit(X, y)
+    P = clf.predict_proba(20.0 * X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-12)
+    least = tail_floor(clf.class_counts_.sum()) / 2
+    for p in (P, clf.loo_proba_):
+        assert p.min() >= least * (1 - 1e-9)
+    assert P.min() < 1.01 * least

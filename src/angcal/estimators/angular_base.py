@@ -170,7 +170,8 @@ class AngularBase(CalibratedPrediction):
         Notes
         -----
         Intervals of the curve hold `predict_proba`; those of a row need not at low levels, because
-        it is a mean, and a row's probability may be near 0 or near 1 more often than near it.
+        it is a mean, and a row's probability may be near 0 or near 1 more often than near it. Nor
+        far out, where `predict_proba` stays within what n labels can know.
         Where probabilities are averages over several models, the interval is that of the mixture
         of theirs. At a cosine that was given, with a known link, nothing of the curve is open but
         where scores are centered. Where there is no signal, intervals of the curve are those of

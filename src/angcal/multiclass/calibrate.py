@@ -20,7 +20,7 @@ from angcal.multiclass.choice import (
     prevalence,
     simpler_maps,
 )
-from angcal.multiclass.class_map import ClassMap
+from angcal.multiclass.class_map import ClassMap, floored
 from angcal.multiclass.class_scores import ClassScores
 from angcal.multiclass.integration import noise_of
 from angcal.multiclass.known import CrossAngles, Whitened, estimate_known, of_groups, whiten
@@ -191,12 +191,16 @@ def _unknown(
             warn(f"Calibration does not pay here: probabilities are {choice.reason}.", AngleWarning)
         reason = f"{angle.reason}; not used for the probabilities: {choice.reason}"
         angle = replace(angle, reason=reason)
-    K = scores.n_classes
-    # The tails stay within what n labels can know, shared by the unlikely classes.
-    bounded = replace(delivered.map, floor=tail_floor(posterior.weights.sum()) / (K - 1))
-    link = Softmax(K, offset=found.shares @ found.offsets)
-    left_out = _left_out(scores, delivered.left_out)
+    floor = _floor(posterior.weights.sum(), scores.n_classes)
+    bounded = replace(delivered.map, floor=floor)
+    link = Softmax(scores.n_classes, offset=found.shares @ found.offsets)
+    left_out = _left_out(scores, floored(delivered.left_out, floor))
     return ClassCalibration(angle, link, bounded, choice, left_out, posterior)
+
+
+def _floor(n_labels: float, n_classes: int) -> float:
+    """What n labels cannot rule out, shared by the unlikely classes."""
+    return tail_floor(n_labels) / (n_classes - 1)
 
 
 def _left_out(scores: ClassScores, calibrated: Floats) -> LeftOutClasses:
@@ -298,10 +302,10 @@ def _known(
     if scores.groups is not None:
         residuals = np.eye(scores.n_classes)[codes] - predictor.predict(scores.calibration)
         found = of_groups(found, residuals, whitened, scores.groups)
-    moved = tuple(
+    moved = [
         _known_predictor(found.covariance + step, whitened, offset, gamma)
         for step in _standard_errors(found)
-    )
+    ]
     reach = whitened.factor / np.maximum(
         np.sqrt(np.sum(whitened.factor**2, axis=1, keepdims=True)), np.finfo(float).tiny
     )
@@ -328,8 +332,11 @@ def _known(
         confidence,
     )
     choice = MapChoice("angular", "the angular map: the link is known", {})
+    n_labels = len(codes) if scores.groups is None else scores.groups.count
+    floor = _floor(n_labels, scores.n_classes)
+    predictor, *moved = (replace(each, floor=floor) for each in (predictor, *moved))
     left_out = _left_out(scores, predictor.predict(scores.honest))
-    return ClassCalibration(angle, link, predictor, choice, left_out, moved=moved)
+    return ClassCalibration(angle, link, predictor, choice, left_out, moved=tuple(moved))
 
 
 def _known_predictor(

@@ -77,13 +77,18 @@ class ClassMap:
             total += float(share) * self._shares(logits if moves is None else logits + moves)
         # No entry exceeds the sum, so that none exceeds one after the division either.
         p = total / xp.sum(total, axis=1, keepdims=True)
-        return p if self.floor == 0 else self.floor + (1.0 - K * self.floor) * p
+        return floored(p, self.floor)
 
     def _shares(self, logits: Any) -> Any:
         """g, a softmax where the logits are a tensor."""
         if not is_tensor(logits):
             return self.link(logits)
         return softmax(logits + placed_like(self.link.offset, logits))  # type: ignore[attr-defined]
+
+
+def floored(p: Any, floor: float) -> Any:
+    """floor + (1 − K·floor)·p."""
+    return p if floor == 0 else floor + (1.0 - p.shape[1] * floor) * p
 
 
 def scaled(link: MulticlassLink, slope: float) -> ClassMap:

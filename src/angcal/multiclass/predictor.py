@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from angcal._typing import Floats
 from angcal.covariance import RANK_TOLERANCE
 from angcal.links.multiclass import MulticlassLink, as_covariance
+from angcal.multiclass.class_map import floored
 from angcal.multiclass.integration import (
     Noise,
     Rule,
@@ -108,10 +109,7 @@ class MulticlassPredictor:
         (n, L) array
             Class probabilities.
         """
-        return self._floored(self.at_means(self.means(scores)))
-
-    def _floored(self, p: Floats) -> Floats:
-        return p if self.floor == 0 else self.floor + (1.0 - p.shape[1] * self.floor) * p
+        return floored(self.at_means(self.means(scores)), self.floor)
 
     def at_means(self, means: Floats) -> Floats:
         """The same where M(S − center) + β is known.
