@@ -19,7 +19,8 @@ from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV
 from angcal.cli import main
 from angcal.links import Logit
 from angcal.planner import criteria_of_riley, plan_from_assumptions, plan_from_pilot
-from angcal.planner.forecast import MULTIPLES, Observed, learning_of, posterior
+from angcal.planner.forecast import MULTIPLES, Learning, Observed, _ceiling, learning_of, posterior
+from angcal.planner.result import Curve
 from angcal.theory import Spectrum, best_state, labels_needed, link_for
 
 
@@ -267,3 +268,17 @@ def test_command_says_what_is_wrong(
     given = [each.format(table=table) for each in arguments]
     assert main(["plan", *given]) == code
     assert words in capsys.readouterr().err
+
+
+def test_no_number_of_labels_is_beyond_the_ceiling():
+    truth = {"accuracy": np.array([0.8, 0.9]), "log_loss": np.array([0.4, 0.2])}
+    learning = Learning(np.array([1.0, 3.0]), {}, truth)
+    weights = np.array([[0.5], [0.5]])
+    curve = Curve(np.array([50.0, 400.0]), {"accuracy": [0.8, 0.88], "log_loss": [0.4, 0.25]}, {})
+    found = _ceiling(learning, weights, curve)
+    assert found["accuracy"][0] == 0.88
+    assert found["log_loss"][0] == 0.25
+    lower = Curve(curve.n, {"accuracy": [0.7, 0.8], "log_loss": [0.5, 0.4]}, {})
+    found = _ceiling(learning, weights, lower)
+    assert found["accuracy"][0] == pytest.approx(0.85)
+    assert found["log_loss"][0] == pytest.approx(0.3)

@@ -8,7 +8,7 @@ There may be two classes or any number more.
 
 Tables are .csv, .tsv, .txt (also .gz), .xlsx, .parquet, .feather, .npz (X, y, feature_names),
 .svmlight, .dta, .sav, .sas7bdat, .xpt or .h5ad. A .parquet file may be larger than memory: its rows
-are then read in blocks, some thirty times, and its columns are judged by up to 50,000 of them. A
+are then read in blocks, some thirty times, and its columns are judged by up to a million cells. A
 table for --pool is read whole.
 
 Examples

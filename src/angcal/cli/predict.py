@@ -134,7 +134,7 @@ def execute(options: argparse.Namespace) -> None:
 
 def _move_first(table: Any, first: Any, positive: Any) -> None:
     """Put the class that was asked about before the others."""
-    if f"p_{positive}" in table.columns:
+    if positive is not None and f"p_{positive}" in table.columns:
         place = list(table.columns).index(f"p_{first}")
         table.insert(place, f"p_{positive}", table.pop(f"p_{positive}"))
 

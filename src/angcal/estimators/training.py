@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import get_config
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -135,6 +136,7 @@ def validated(
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         refuse_dask(values, name)
     groups = checked_groups(groups, y)
+    X = near_if_wide(X)
     if on_device(X):
         if fit_params:
             raise TypeError(
@@ -225,6 +227,21 @@ def checked_groups(groups: Any, y: Any) -> Any:
             "a value of their own."
         )
     return found
+
+
+def near_if_wide(X: Any) -> Any:
+    """Blocks as one array where columns outnumber rows and all fit into memory easily.
+
+    Paths then work on the rows' side, with penalties of its scale, and in a fraction of the time.
+    """
+    if not (isinstance(X, list | tuple) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2):
+        return X
+    n, d = sum(int(block.shape[0]) for block in X), int(X[0].shape[1])
+    if n >= d or 8 * n * d >= plan.MAPPED_BYTES or any(is_tensor(block) for block in X):
+        return X
+    alike = {int(block.shape[1]) for block in X} == {d}
+    stack = sparse.vstack if all(sparse.issparse(block) for block in X) else np.vstack
+    return stack(X) if alike else X
 
 
 def far_rows(X: Any, intercept: bool | None) -> FarRows | None:

@@ -240,7 +240,7 @@ def plan_from_pilot(
     curve = _curve(learning, weights, observed)
     pilot = {"log_loss": observed.log_loss, "accuracy": observed.accuracy}
     remarks = _remarks(observed, prevalence, others, wanted)
-    return made_plan(curve, wanted, _ceiling(learning, weights), n0, pilot, remarks)
+    return made_plan(curve, wanted, _ceiling(learning, weights, curve), n0, pilot, remarks)
 
 
 def checked_numbers(n: ArrayLike, least: int) -> Floats:
@@ -320,13 +320,18 @@ def _curve(learning: Learning, weights: Floats, observed: Observed) -> Curve:
     )
 
 
-def _ceiling(learning: Learning, weights: Floats) -> dict[str, tuple[float, float, float]]:
-    """What unlimited labels give, with an 80 % interval."""
+def _ceiling(
+    learning: Learning, weights: Floats, curve: Curve
+) -> dict[str, tuple[float, float, float]]:
+    """What unlimited labels give, with an 80 % interval: at least what the last on the curve do."""
     found = {}
     of_kappa = weights.sum(axis=1)
     for name, values in learning.truth.items():
         center = float(of_kappa @ values)
-        half = 1.2816 * WIDENING * float(np.sqrt(of_kappa @ (values - center) ** 2))
+        spread = float(np.sqrt(of_kappa @ (values - center) ** 2))
+        better = max if name == "accuracy" else min
+        center = better(center, float(curve.means[name][-1]))
+        half = 1.2816 * WIDENING * spread
         top = 1.0 if name == "accuracy" else np.inf
         ends = np.clip([center, center - half, center + half], 0.0, top)
         found[name] = (float(ends[0]), float(ends[1]), float(ends[2]))

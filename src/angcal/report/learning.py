@@ -47,7 +47,7 @@ def learning_curves(
     if rows.shape[0] * rows.shape[1] > MOST_CELLS:
         return Learning({}, "The table is too large for it; angcal plan takes a part of the rows.")
     n, counts = len(figures.codes), np.bincount(figures.codes, minlength=len(names))
-    wanted = [n, n + MORE, 2 * n, 4 * n]
+    wanted = sorted([n, n + MORE, 2 * n, 4 * n])
     # Each class of three and more takes a plan of its own, about half a second each.
     often = [positive] if figures.two else np.argsort(-counts, kind="stable")[:3].tolist()
     plans, reason = {}, ""
