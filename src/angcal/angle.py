@@ -437,6 +437,8 @@ def loo_information(
     pulls = observables.residuals * observables.coupling
     pulls *= weights
     pulls /= scale.norm
+    if observables.groups is not None:
+        pulls *= observables.groups.mass_shares(weights)
     rows, leaning = bin_all(scores, labels, [weights, pulls])
     p = likelihood_curve(link, c, rows.nodes)
     slope = likelihood_curve(link, c + h, rows.nodes) - likelihood_curve(link, c - h, rows.nodes)

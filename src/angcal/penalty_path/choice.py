@@ -145,7 +145,7 @@ class PathCurves(ABC):
             return float(len(self.labels))
         p, true = self.events(calibrated=True)
         residuals = np.broadcast_to(true, p.shape)[:, index] - p[:, index]
-        return len(self.labels) / self.groups.design_effect(residuals)
+        return len(self.labels) / self.groups.design_effect(residuals, self.weights)
 
     def ece(self, calibrated: bool) -> Floats:
         """Expected calibration error under every penalty, 15 bins."""

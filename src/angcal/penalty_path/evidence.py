@@ -56,16 +56,18 @@ def criterion(
 ) -> Floats:
     """The formula of this module, from scores with their errors.
 
+    Rows of groups say as much as n_labels rows of weight 1: n and ‖ŵ‖²/C are those of these.
     Without evidence for three and more classes, whose df leaves out how the softmax couples them:
     it raised held-out losses there.
     """
     if design.loss.n_scores > 1:
         return scores
-    n = len(design.labels)
     squares = np.array([float(np.sum(solution.problem(c)[0] ** 2)) for c in range(len(Cs))])
-    # In the design's own coordinates, and as if weights were 1 in the mean.
-    strengths = design.scaled(1.0 / Cs) / float(np.mean(design.weights))
+    # In the design's own coordinates, and as if weights were 1 in the mean of independent labels.
+    rows_of_label = len(design.labels) / n_labels
+    strengths = design.scaled(1.0 / Cs) / (float(np.mean(design.weights)) * rows_of_label)
     penalized = degrees_of_freedom - float(design.fit_intercept)
     evidence = log_evidence(1.0 / strengths, squares, penalized)
-    share = PER_NAT[scoring] * min(1.0, n / design.n_features) / np.sqrt(n_labels) / n
+    trusted = min(1.0, n_labels / design.n_features)
+    share = PER_NAT[scoring] * trusted / np.sqrt(n_labels) / n_labels
     return scores - share * (evidence - evidence.max())
