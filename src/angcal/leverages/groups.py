@@ -86,6 +86,16 @@ class Groups:
         masses = float(np.mean(w * self.sums(w)[self.codes]))
         return max(min(float(np.mean(self.sizes[self.codes])), masses), 1.0)
 
+    def distinct_share(self, effect: float, weights: Floats) -> float:
+        """1 − c(1 − 1/L) at effect 1 + c(L − 1), L the largest: rows of which c are copies.
+
+        Copies alone are as many as groups, whatever they weigh; rows whose labels merely lean on
+        their group's are nearly all distinct.
+        """
+        largest = self.largest_effect(weights)
+        copied = (effect - 1.0) / max(largest - 1.0, np.finfo(float).tiny)
+        return 1.0 - copied * (1.0 - 1.0 / largest)
+
     def mass_shares(self, weights: Floats) -> Floats:
         """Σ_{j in g} ω_j/(ω_i·largest effect): what copies of a row pull together, of what it does.
 
