@@ -1,5 +1,7 @@
 """Rows of groups that weigh one together are worth what one row is."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,6 +11,10 @@ from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV, Log
 from angcal.leverages.groups import Groups, groups_of, label_effects
 from angcal.links.multiclass import Softmax
 from angcal.multiclass.posterior import ClassPosterior
+from angcal.penalty_path.choice import LooCurves
+from angcal.penalty_path.cosines import NODES, CosineEvidence
+from angcal.penalty_path.far import Judged, joined
+from angcal.score_bins import BinnedScores
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -168,3 +174,43 @@ def test_the_prevalence_is_that_of_other_groups(K, size):
     found = one().fit(np.zeros((len(rows), 3)), patients[rows], groups=rows)
     assert_allclose(found.loo_proba_, single.loo_proba_[rows], atol=1e-9)
     assert_allclose(found.predict_proba(np.zeros((1, 3))), single.predict_proba(np.zeros((1, 3))))
+
+
+# -- the evidence ------------------------------------------------------------------------------
+
+
+def test_rows_of_which_some_are_copies():
+    """A share c of copies, L of each: n(1 − c) + nc/L distinct rows, and the effect that goes."""
+    groups, even = groups_of(np.repeat(np.arange(50), 4)), np.ones(200)
+    for copied in (0.0, 0.5, 1.0):
+        share = groups.distinct_share(1.0 + 3.0 * copied, even)
+        assert share == pytest.approx(1.0 - copied + copied / 4.0)
+    assert Groups(np.arange(9)).distinct_share(1.0, np.arange(1.0, 10.0)) == 1.0
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_random_effects_leave_the_evidence_nearly_as_it_is(copied):
+    """Labels that lean on their group's say of slopes what rows say, copies what groups do."""
+    rng = np.random.default_rng(5)
+    rows, scores = np.repeat(np.arange(60), 5), rng.normal(size=300)
+    leaning = 1.5 * rng.normal(size=60)[rows]
+    y = (rng.random(300) < 1.0 / (1.0 + np.exp(-2.0 * scores - leaning))).astype(float)
+    if copied:
+        scores, y = scores[:60][rows], y[:60][rows]
+    column = scores[:, None]
+    curves = LooCurves(column, column, column, y, np.ones(300), groups_of(rows))
+    assert curves.independent_labels(0) < 0.7 * 300
+    distinct = curves.distinct_labels(0)
+    assert distinct == pytest.approx(60) if copied else distinct > 0.8 * 300
+
+
+def test_joined_parts_of_a_path_keep_their_design_effects():
+    bins = BinnedScores(NODES, np.zeros((2, len(NODES))), np.zeros((2, len(NODES))))
+    rest = {each.name: np.zeros(2) for each in fields(Judged) if each.name != "evidence"}
+    parts = [
+        Judged(**rest, evidence=CosineEvidence(bins, bins, np.ones(2), effects))
+        for effects in (np.array([2.0, 3.0]), 1.0)
+    ]
+    found = joined(parts).evidence
+    assert found is not None
+    assert_allclose(found.effects, [2.0, 3.0, 1.0, 1.0])

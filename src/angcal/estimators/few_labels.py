@@ -7,8 +7,9 @@ Two differences of leave-one-out log-losses decide, each with its standard error
   Σ_k q_k log(q_k/p_k) > 0.08 nats with q the shares and p the probabilities;
 - to the model's own probabilities. Where the difference may be above 0.1 nats, at two errors.
 
-Of fewer than 20 rows neither tells anything, nor of fewer than 150 in several classes of which one
-has fewer than five.
+Where the shares are better by two errors no more labels are asked for: the model is worse. Rows of
+groups count as the labels that they are worth. Of fewer than 20 rows neither tells anything, nor of
+fewer than 150 in several classes of which one has fewer than five.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Groups:
     def distinct_share(self, effect: float, weights: Floats) -> float:
         """1 − c(1 − 1/L) at effect 1 + c(L − 1), L the largest: rows of which c are copies.
 
-        Copies alone are as many as groups, whatever they weigh; rows whose labels merely lean on
+        Copies are as many as groups, where these weigh alike; rows whose labels merely lean on
         their group's are nearly all distinct.
         """
         largest = self.largest_effect(weights)
