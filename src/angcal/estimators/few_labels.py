@@ -76,8 +76,8 @@ def warn_if_too_few(model: Any, training: Training) -> None:
     if gain < -ERRORS_OF_LOSS * error and cost > COST:
         warn(
             "Probabilities are worse than the shares of the classes: the leave-one-out log-loss is "
-            f"{-gain:.2g} ± {error:.2g} above that of the shares. A stronger penalty, or fewer "
-            "columns, may help; until then use the shares.",
+            f"{-gain:.2g} ± {error:.2g} above that of the shares. Check a link, an angle or groups "
+            "that were given; without these a stronger penalty or fewer columns may help.",
             AngleWarning,
         )
         return
