@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from angcal import AngleWarning, AngularCalibratedClassifier, AngularLogisticRegressionCV
-from angcal.estimators.few_labels import difference, shares_without
+from angcal.estimators.few_labels import difference, shares_without, warn_if_too_few
 from angcal.estimators.training import Training
-from angcal.multiclass.choice import prevalence
 
 
 def drawn(n, d, seed, signal=2.0, n_classes=2):
@@ -41,7 +41,10 @@ def test_the_difference_and_its_error_are_those_of_the_row_losses():
     assert_allclose(mean, np.average(gaps, weights=weights))
     share = weights / weights.sum()
     assert_allclose(error, np.sqrt(np.sum(share**2 * (gaps - mean) ** 2)))
-    assert_allclose(shares_without(training), prevalence(codes.astype(int), weights, 3).left_out)
+    # One label of each class is added, of weight 1 as the mean row.
+    rest = (weights / weights.mean())[:, None] * np.eye(3)[codes.astype(int)]
+    rest = rest.sum(axis=0) + 1.0 - rest
+    assert_allclose(shares_without(training), rest / rest.sum(axis=1, keepdims=True))
 
 
 def test_rows_that_belong_together_count_once():
@@ -96,3 +99,56 @@ def test_a_gain_that_chance_explains_is_said():
         assert harm < 0.1 or told
         spoken += "tell a signal from chance" in told
     assert spoken > 0
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_the_unit_of_weights_does_not_matter(unit):
+    """The one row of each class that is added to the shares is not one of the given unit."""
+    rng = np.random.default_rng(0)
+    weights, codes = rng.uniform(0.5, 2.0, 40), np.arange(40) % 3.0
+    given = (np.zeros((40, 1)), np.arange(3), codes)
+    first, second = (shares_without(Training(*given, w, True)) for w in (weights, unit * weights))
+    assert_allclose(first, second, rtol=1e-12)
+
+
+def test_copies_are_as_few_labels_as_single_rows():
+    X, y = drawn(16, 3, 0)
+    rows = np.repeat(np.arange(16), 5)
+    (message,) = said(AngularCalibratedClassifier(), X[rows], y[rows], groups="copies")
+    rarest = np.bincount(y).min()
+    assert f"y has 16 independent labels by its groups, {rarest} of them" in message
+
+
+def test_shares_are_of_other_groups():
+    codes = np.repeat(np.arange(30) % 2.0, 4)
+    copied = Training(
+        np.zeros((120, 1)),
+        *(np.arange(2), codes, np.ones(120), False),
+        groups=np.repeat(np.arange(30), 4),
+    )
+    alone = Training(np.zeros((30, 1)), np.arange(2), codes[::4], np.ones(30), False)
+    assert_allclose(shares_without(copied), np.repeat(shares_without(alone), 4, axis=0))
+
+
+def sure_of_the_wrong_class(y, wrong):
+    """A fitted model, as far as the warning looks."""
+    p = np.where(y == 1, 1.0 - wrong, wrong)
+    both = np.column_stack([1.0 - p, p])
+    return SimpleNamespace(
+        angle_=SimpleNamespace(is_fallback=False), loo_proba_=both, plain_loo_proba_=both
+    )
+
+
+def test_a_model_worse_than_the_shares_is_called_that():
+    y = np.arange(100) % 2
+    training = Training(np.zeros((100, 1)), np.arange(2), y.astype(float), np.ones(100), False)
+    with pytest.warns(
+        AngleWarning, match="worse than the shares of the classes: .* 2.3 ± .* above"
+    ):
+        warn_if_too_few(
+            sure_of_the_wrong_class(y, np.where(np.arange(100) % 10, 0.95, 0.94)), training
+        )
+    # A loss that chance explains is above the shares', not a negative number below them.
+    wrong = np.where(np.random.default_rng(0).random(100) < 0.75, 0.05, 0.95)
+    with pytest.warns(AngleWarning, match=r"tell a signal from chance: .* is 0\.\d+ ± \S+ above"):
+        warn_if_too_few(sure_of_the_wrong_class(y, wrong), training)

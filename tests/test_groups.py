@@ -339,10 +339,11 @@ def test_rows_of_few_values_are_no_copies():
 def test_design_effect_of_equal_rows_is_their_number():
     rng = np.random.default_rng(4)
     groups, own = groups_of(np.repeat(np.arange(400), 5)), rng.normal(size=400)
-    assert groups.design_effect(np.repeat(own, 5)) == pytest.approx(5.0)
+    even = np.ones(2000)
+    assert groups.design_effect(np.repeat(own, 5), even) == pytest.approx(5.0)
     # Independent rows: 1, up to a chance of √(2·4/400/5).
-    assert groups.design_effect(rng.normal(size=2000)) == pytest.approx(1.0, abs=0.2)
-    assert groups.design_effect(np.zeros(2000)) == 1.0
+    assert groups.design_effect(rng.normal(size=2000), even) == pytest.approx(1.0, abs=0.2)
+    assert groups.design_effect(np.zeros(2000), even) == 1.0
 
 
 # -- the angle ---------------------------------------------------------------------------------

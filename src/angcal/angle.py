@@ -429,7 +429,8 @@ def loo_information(
     C to the variance of the likelihood's slope and up to doubles it when d rivals n. The squares
     A'_ij² are taken as proportional to c_i c_j, the observables' coupling. Of groups, ``effect``
     labels say as much as one independent label: their slopes vary by effect·I + effect²·C, as
-    those of copies do exactly.
+    those of copies do exactly. There b_i is that of the group's weight
+    (:meth:`~angcal.leverages.groups.Groups.mass_shares`), as if its rows were copies.
     """
     scores = scale.standardize(observables.calibration_scores)
     c, h = float(np.clip(cosine, -LARGEST_COSINE, LARGEST_COSINE)), 1e-4
@@ -437,6 +438,8 @@ def loo_information(
     pulls = observables.residuals * observables.coupling
     pulls *= weights
     pulls /= scale.norm
+    if observables.groups is not None:
+        pulls *= observables.groups.mass_shares(weights)
     rows, leaning = bin_all(scores, labels, [weights, pulls])
     p = likelihood_curve(link, c, rows.nodes)
     slope = likelihood_curve(link, c + h, rows.nodes) - likelihood_curve(link, c - h, rows.nodes)

@@ -44,7 +44,7 @@ from angcal.covariance import (
     score_scale,
 )
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, tail_floor
-from angcal.leverages.groups import Groups, label_effects
+from angcal.leverages.groups import Groups, label_effects, prevalence_effect
 from angcal.link_posterior import LinkPosterior, link_posterior
 from angcal.links import Link
 from angcal.notices import AngleWarning, warn
@@ -172,7 +172,8 @@ def calibrate(
     if options.link_known:
         angle, link = evidence.known_link()
         # An angle that was given is not judged by labels.
-        floor = tail_floor(len(fit.labels)) if isinstance(options.angle, str) else 0.0
+        judged = isinstance(options.angle, str)
+        floor = tail_floor(len(fit.labels) / evidence.effect) if judged else 0.0
         curve = CalibratedCurve(link, angle.cosine, scale, floor)
     else:
         angle, posterior = evidence.unknown_link()
@@ -246,13 +247,6 @@ def _why_impossible(
         if fewest < 3:
             return f"the smaller class has rows in {fewest} groups, fewer than 3"
     return None
-
-
-def prevalence_effect(labels: Floats, weights: Floats, groups: Groups | None) -> float:
-    """Labels that say as much of the prevalence as one independent label."""
-    if groups is None:
-        return 1.0
-    return groups.design_effect(labels - np.average(labels, weights=weights))
 
 
 def _fallback(

@@ -26,7 +26,7 @@ class ScoreScale:
         ‖ŵ‖_Σ.
     source : {"covariance", "pool", "leave-one-out scores"}
     center_rows : int, default=0
-        Rows whose mean score the center is; 0 where it is known.
+        Independent rows whose mean score the center is; 0 where it is known.
     """
 
     center: float
@@ -55,6 +55,9 @@ def score_scale(
     """
     given = (observables.calibration_scores, case_weights, observables.has_intercept)
     (center, norm), rows = _moments(*given), observables.n_samples
+    if observables.groups is not None:
+        away = observables.calibration_scores - center
+        rows = round(rows / observables.groups.design_effect(away, case_weights))
     if pool is not None:
         scores, own = open_pool(pool, len(coef)).survey(coef), norm
         center, norm = _pool_moments(scores, intercept, observables.has_intercept)

@@ -7,8 +7,9 @@ Two differences of leave-one-out log-losses decide, each with its standard error
   Σ_k q_k log(q_k/p_k) > 0.08 nats with q the shares and p the probabilities;
 - to the model's own probabilities. Where the difference may be above 0.1 nats, at two errors.
 
-Of fewer than 20 rows neither tells anything, nor of fewer than 150 in several classes of which one
-has fewer than five.
+Where the shares are better by two errors no more labels are asked for: the model is worse. Rows of
+groups count as the labels that they are worth. Of fewer than 20 rows neither tells anything, nor of
+fewer than 150 in several classes of which one has fewer than five.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ import numpy as np
 
 from angcal._typing import Floats
 from angcal.estimators.training import Training
+from angcal.leverages.groups import prevalence_effect
 from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.multiclass.choice import prevalence
 from angcal.notices import AngleWarning, warn
+from angcal.observables import usual_weights
 
 HARM, COST = 0.1, 0.08
 """Nats that may not be lost without a word; and the cost of following chance that speaks for such a
@@ -49,12 +53,13 @@ def warn_if_too_few(model: Any, training: Training) -> None:
     elsewhere = training.is_far or training.on_device
     if elsewhere or len(training.codes) > MOST_ROWS or model.angle_.is_fallback:
         return
-    n, rarest = len(training.codes), int(np.bincount(training.codes.astype(np.intp)).min())
+    n, rarest = labels_of(training)
     many = training.n_classes > 2 and n < FEWEST_WITH_RARE_CLASSES
     if n < FEWEST_ROWS or (many and rarest < FEWEST_OF_A_CLASS):
+        unit = "" if training.groups is None else " independent labels by its groups"
         warn(
-            f"Too few labels to tell what probabilities are worth: y has {n}, {rarest} of them "
-            "of its rarest class, and leave-one-out figures of so few are mostly chance.",
+            f"Too few labels to tell what probabilities are worth: y has {n}{unit}, {rarest} of "
+            "them of its rarest class, and leave-one-out figures of so few are mostly chance.",
             AngleWarning,
         )
         return
@@ -68,11 +73,20 @@ def warn_if_too_few(model: Any, training: Training) -> None:
     weights = training.weights / training.weights.sum()
     cost = float(weights @ np.sum(shares * np.log(shares / p), axis=1))
     told = getattr(getattr(model, "calibration_", None), "doubt", "")
+    if gain < -ERRORS_OF_LOSS * error and cost > COST:
+        warn(
+            "Probabilities are worse than the shares of the classes: the leave-one-out log-loss is "
+            f"{-gain:.2g} ± {error:.2g} above that of the shares. Check a link, an angle or groups "
+            "that were given; without these a stronger penalty or fewer columns may help.",
+            AngleWarning,
+        )
+        return
     if gain < ERRORS_OF_GAIN * error and cost > COST and not told:
+        side = "below" if gain > 0.0 else "above"
         warn(
             "Too few labels to tell a signal from chance: the leave-one-out log-loss is "
-            f"{gain:.2g} ± {error:.2g} below that of the shares of the classes, and without a "
-            f"signal it would be {cost:.2g} above. More labels, or fewer columns, would tell.",
+            f"{abs(gain):.2g} ± {error:.2g} {side} that of the shares of the classes, and without "
+            f"a signal it would be {cost:.2g} above. More labels, or fewer columns, would tell.",
             AngleWarning,
         )
         return
@@ -88,12 +102,20 @@ def warn_if_too_few(model: Any, training: Training) -> None:
 
 
 def shares_without(training: Training) -> Floats:
-    """(n, K) shares of the classes among the other rows, one row of each class added."""
-    codes = training.codes.astype(np.intp)
-    counts = np.bincount(codes, training.weights, minlength=training.n_classes) + 1.0
-    rest = np.tile(counts, (len(codes), 1))
-    rest[np.arange(len(codes)), codes] -= training.weights
-    return rest / rest.sum(axis=1, keepdims=True)
+    """(n, K) shares of the classes among the other rows or groups, one of each class added."""
+    codes, weights = training.codes.astype(np.intp), usual_weights(training.weights)
+    groups = training.groups_of(training.X)
+    return prevalence(codes, weights, training.n_classes, groups).left_out
+
+
+def labels_of(training: Training) -> tuple[int, int]:
+    """(labels, those of the rarest class): of groups what their labels are worth, and groups."""
+    codes, groups = training.codes.astype(np.intp), training.groups_of(training.X)
+    if groups is None:
+        return len(codes), int(np.bincount(codes).min())
+    own = np.eye(training.n_classes)[codes]
+    effect = prevalence_effect(own, training.weights, groups)
+    return round(len(codes) / effect), int(np.sum(groups.sums(own) > 0, axis=0).min())
 
 
 def difference(first: Floats, second: Floats, training: Training) -> tuple[float, float]:

@@ -111,10 +111,8 @@ class PathFit:
 
     def _judged_by(self, scoring: str) -> Floats:
         scores = self._scores(scoring)
-        # Penalties that do about as well say the same of groups.
-        n_labels = self.curves.independent_labels(int(np.argmin(scores)))
         given = (self.design, self.Cs, self.solution, self.degrees_of_freedom)
-        return criterion(scores, *given, n_labels, scoring)
+        return criterion(scores, *given, self.curves, scoring)
 
     @property
     def n_labels(self) -> float:

@@ -65,16 +65,43 @@ class Groups:
             return np.bincount(self.codes, values, minlength=self.count).astype(np.float64)
         return np.column_stack([self.sums(column) for column in values.T])
 
-    def design_effect(self, residuals: Floats) -> float:
-        """Σ_g‖Σ_{i in g} r_i‖²/Σ_i‖r_i‖²: rows that say as much as one independent row.
+    def design_effect(self, residuals: Floats, weights: Floats) -> float:
+        """Σ_g‖Σ_{i in g} ω_ir_i‖²/Σ_i ω_i‖r_i‖²: rows that say as much as one independent row.
 
-        Labels of a patient agree beyond what the scores tell, so that n of them know as much as
-        n over this. Between 1 and the mean size of a group, weighted by rows.
+        Weights ω have a mean of 1. Labels of a patient agree beyond what the scores tell, so that n
+        of them know as much as n over this: as many as patients where rows of each are copies that
+        weigh 1 together. Between 1 and :meth:`largest_effect`.
         """
-        r = residuals.reshape(len(residuals), -1)
-        most = float(np.mean(self.sizes[self.codes]))
-        found = np.sum(self.sums(r) ** 2) / max(float(np.sum(r**2)), np.finfo(float).tiny)
-        return float(np.clip(found, 1.0, most))
+        r, w = residuals.reshape(len(residuals), -1), weights / np.mean(weights)
+        squares = float(np.sum(w[:, None] * r**2))
+        found = np.sum(self.sums(w[:, None] * r) ** 2) / max(squares, np.finfo(float).tiny)
+        return float(np.clip(found, 1.0, self.largest_effect(w)))
+
+    def largest_effect(self, weights: Floats) -> float:
+        """Mean size of a row's group, or its mean Σω where that is less: the effect of copies.
+
+        Rows alone count as 1 each, whatever they weigh.
+        """
+        w = weights / np.mean(weights)
+        masses = float(np.mean(w * self.sums(w)[self.codes]))
+        return max(min(float(np.mean(self.sizes[self.codes])), masses), 1.0)
+
+    def distinct_share(self, effect: float, weights: Floats) -> float:
+        """1 − c(1 − 1/L) at effect 1 + c(L − 1), L the largest: rows of which c are copies.
+
+        Copies are as many as groups, where these weigh alike; rows whose labels merely lean on
+        their group's are nearly all distinct.
+        """
+        largest = self.largest_effect(weights)
+        copied = (effect - 1.0) / max(largest - 1.0, np.finfo(float).tiny)
+        return 1.0 - copied * (1.0 - 1.0 / largest)
+
+    def mass_shares(self, weights: Floats) -> Floats:
+        """Σ_{j in g} ω_j/(ω_i·largest effect): what copies of a row pull together, of what it does.
+
+        1 where groups are of one size and weights even, or rows alone.
+        """
+        return self.sums(weights)[self.codes] / (weights * self.largest_effect(weights))
 
     def batches(self, columns: int) -> Iterator[np.ndarray]:
         """Rows of groups of equal size, (g, m) at a time, such that g·m lines stay bounded."""
@@ -91,6 +118,13 @@ def groups_of(names: Any) -> Groups:
     return Groups(np.unique(np.asarray(names), return_inverse=True)[1].reshape(-1))
 
 
+def prevalence_effect(labels: Floats, weights: Floats, groups: Groups | None) -> float:
+    """Labels, (n,) or one-hot (n, K), that say as much of shares as one independent label."""
+    if groups is None:
+        return 1.0
+    return groups.design_effect(labels - np.average(labels, axis=0, weights=weights), weights)
+
+
 def label_effects(
     groups: Groups | None, scores: Floats, labels: Floats, case_weights: Floats
 ) -> tuple[float, float]:
@@ -105,7 +139,10 @@ def label_effects(
     p = PlattScaling().fit(scores, labels, case_weights).predict(scores)
     # Slope and offset decouple about the mean of the rows, weighted by their information.
     away = scores - np.average(scores, weights=case_weights * np.maximum(p * (1.0 - p), 1e-12))
-    return groups.design_effect(labels - p), groups.design_effect((labels - p) * away)
+    offset, slope = (
+        groups.design_effect(pull, case_weights) for pull in (labels - p, (labels - p) * away)
+    )
+    return offset, slope
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from angcal.angle import Angle, quantile
 from angcal.calibrate import NO_BETTER, warn_without_signal
 from angcal.covariance import RANK_TOLERANCE
 from angcal.curve import tail_floor
+from angcal.leverages.groups import prevalence_effect
 from angcal.links.multiclass import Softmax, contrasts, index_map
 from angcal.multiclass.choice import (
     NAMES,
@@ -301,7 +302,7 @@ def _known(
     predictor = _known_predictor(found.covariance, whitened, offset, gamma)
     if scores.groups is not None:
         residuals = np.eye(scores.n_classes)[codes] - predictor.predict(scores.calibration)
-        found = of_groups(found, residuals, whitened, scores.groups)
+        found = of_groups(found, residuals, weights, whitened, scores.groups)
     moved = [
         _known_predictor(found.covariance + step, whitened, offset, gamma)
         for step in _standard_errors(found)
@@ -379,11 +380,8 @@ def _fallback(
         AngleWarning,
     )
     K = scores.n_classes
-    effect = 1.0
-    if scores.groups is not None:
-        away = np.eye(K)[codes] - np.bincount(codes, weights, minlength=K) / weights.sum()
-        effect = scores.groups.design_effect(away)
-    found = prevalence(codes, weights / effect, K)
+    found = prevalence(codes, weights, K, scores.groups)
+    effect = prevalence_effect(np.eye(K)[codes], weights, scores.groups)
     zeros = np.zeros((K, K))
     interval = np.stack([zeros - 1.0, zeros + 1.0], axis=-1)
     angle = AngleMatrix(

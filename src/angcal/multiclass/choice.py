@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
-from angcal.leverages.groups import Groups
+from angcal.leverages.groups import Groups, prevalence_effect
 from angcal.links.multiclass import Softmax
 from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.multiclass.class_map import ClassMap, constant, scaled
@@ -92,18 +92,29 @@ def simpler_maps(scores: ClassScores, codes: np.ndarray, weights: Floats) -> lis
     without = _slopes_without(slope, honest, codes, weights)
     found = [
         Candidate("temperature", scaled(Softmax(K), slope), softmax(without[:, None] * honest, 1)),
-        prevalence(codes, weights, K),
+        prevalence(codes, weights, K, scores.groups),
     ]
     if scores.link is not None:
         found.append(Candidate("plain", scaled(scores.link, 1.0), scores.link(honest)))
     return found
 
 
-def prevalence(codes: np.ndarray, weights: Floats, n_classes: int) -> Candidate:
-    """The shares of the classes, one row of each added so that a rare class stays possible."""
+def prevalence(
+    codes: np.ndarray, weights: Floats, n_classes: int, groups: Groups | None = None
+) -> Candidate:
+    """The shares of the classes, one label of each added so that a rare class stays possible.
+
+    Weights have a mean of one; rows of groups count as the labels that they are worth, and are left
+    out together.
+    """
+    own = np.eye(n_classes)[codes]
+    weights = weights / prevalence_effect(own, weights, groups)
     counts = np.bincount(codes, weights, minlength=n_classes) + 1.0
     rest = np.tile(counts, (len(codes), 1))
-    rest[np.arange(len(codes)), codes] -= weights
+    if groups is None:
+        rest[np.arange(len(codes)), codes] -= weights
+    else:
+        rest -= groups.sums(weights[:, None] * own)[groups.codes]
     left_out = rest / rest.sum(axis=1, keepdims=True)
     return Candidate("prevalence", constant(counts / counts.sum()), left_out)
 

@@ -258,8 +258,8 @@ def estimate_known(
 
 
 def of_groups(
-    found: CrossAngles, residuals: Floats, whitened: Whitened, groups: Groups
+    found: CrossAngles, residuals: Floats, weights: Floats, whitened: Whitened, groups: Groups
 ) -> CrossAngles:
     """The same with the variance that labels of groups leave, by the design effect of r_i s̃_iᵀ."""
     pulls = residuals[:, :, None] * whitened.values[:, None, :]
-    return replace(found, variance=groups.design_effect(pulls) * found.variance)
+    return replace(found, variance=groups.design_effect(pulls, weights) * found.variance)

@@ -201,7 +201,8 @@ class ClassPosterior:
         J_iΩ⁻¹g_i/(1 − l_i), with g_i the row's part of the gradient, J_i = ∂h_i/∂θ, Ω the
         information, and l_i the share of the row's curvature along that step. From g_i the mean
         over the rows of its class is subtracted: another row of that class takes its place, so
-        that counts of classes stay, as they do in the scores.
+        that counts of classes stay, as they do in the scores. Of a group what takes its place
+        weighs what it does, as its rows may be one patient's however many they are.
         """
         theta, information = self.mode
         h, along, away = self._parts(theta)
@@ -209,8 +210,10 @@ class ClassPosterior:
         pull = weights * (self._own - p)
         gradients = np.column_stack([np.sum(pull * along, axis=1), pull, pull * away])
         K, counts = self.n_classes, np.bincount(self.codes, minlength=self.n_classes)
-        means = self._own.T @ gradients / np.maximum(counts, 1)[:, None]
-        gradients = gradients - (counts > 1)[self.codes, None] * means[self.codes]
+        places = np.ones_like(weights) if groups is None else weights
+        masses = np.maximum(places[:, 0] @ self._own, np.finfo(float).tiny)
+        means = self._own.T @ gradients / masses[:, None]
+        gradients = gradients - (counts > 1)[self.codes, None] * places * means[self.codes]
         if groups is not None:
             gradients = groups.sums(gradients)[groups.codes]
         moves = np.zeros_like(gradients)
@@ -278,5 +281,5 @@ def class_posterior(
     if groups is None:
         return found
     left_out = found.map.predict(scores, -found.left_out_steps(groups))
-    effect = groups.design_effect(np.eye(scores.shape[1])[codes] - left_out)
+    effect = groups.design_effect(np.eye(scores.shape[1])[codes] - left_out, weights)
     return replace(found, weights=weights / effect)

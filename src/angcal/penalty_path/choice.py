@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from angcal._typing import Floats, Matrix
 from angcal.arrays import linear_scores
-from angcal.leverages.groups import Groups
+from angcal.leverages.groups import Groups, label_effects
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
 from angcal.metrics.scores import PROBABILITY_FLOOR
@@ -145,7 +145,11 @@ class PathCurves(ABC):
             return float(len(self.labels))
         p, true = self.events(calibrated=True)
         residuals = np.broadcast_to(true, p.shape)[:, index] - p[:, index]
-        return len(self.labels) / self.groups.design_effect(residuals)
+        return len(self.labels) / self.groups.design_effect(residuals, self.weights)
+
+    def distinct_labels(self, index: int) -> float:
+        """n, or rows of groups less those that are copies of others, under one penalty."""
+        return self.independent_labels(index)
 
     def ece(self, calibrated: bool) -> Floats:
         """Expected calibration error under every penalty, 15 bins."""
@@ -221,6 +225,14 @@ class LooCurves(PathCurves):
         leverage = np.minimum(D * (in_a * s + in_b), 0.99)
         step = omega * (p - fit.targets_of(self.labels)) / (1.0 - leverage)
         return np.maximum(a + in_a * step, 0.0), b + in_b * step
+
+    def distinct_labels(self, index: int) -> float:
+        """By the design effect of the slope, as labels count for columns where these differ."""
+        n = float(len(self.labels))
+        if self.groups is None:
+            return n
+        found = label_effects(self.groups, self.scores[:, index], self.labels, self.weights)
+        return n * self.groups.distinct_share(found[1], self.weights)
 
     def events(self, calibrated: bool) -> tuple[Floats, Floats]:
         """P(y = 1), and y."""

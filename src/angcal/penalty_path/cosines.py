@@ -103,6 +103,8 @@ def evidence_of(observables: list[Observables], labels: Floats, weights: Floats)
             continue  # a score that does not vary has no angle
         scores = scale.standardize(o.calibration_scores)
         lean = weights * o.residuals * o.coupling / scale.norm
+        if o.groups is not None:
+            lean *= o.groups.mass_shares(weights)
         total[c] = float(o.coupling.sum())
         effects[c] = label_effects(o.groups, scores, labels, weights)[1]
         for target, row_weights in ((plain, weights), (leaning, lean)):

@@ -69,6 +69,7 @@ class Judged:
     log_loss_error: Floats
     brier_score_error: Floats
     n_labels: Floats
+    n_distinct: Floats
     degrees_of_freedom: Floats
     evidence: CosineEvidence | None
 
@@ -83,6 +84,10 @@ class Judged:
     def independent_labels(self, index: int) -> float:
         """n, or what n labels of groups are worth under one penalty."""
         return float(self.n_labels[index])
+
+    def distinct_labels(self, index: int) -> float:
+        """n, or rows of groups less those that are copies of others, under one penalty."""
+        return float(self.n_distinct[index])
 
 
 def judged(curves: LooCurves | ClassCurves, observables: list[Observables]) -> Judged:
@@ -100,6 +105,7 @@ def judged(curves: LooCurves | ClassCurves, observables: list[Observables]) -> J
         curves.sampling_error("log_loss", observables),
         curves.sampling_error("brier_score", observables),
         np.array([curves.independent_labels(c) for c in range(len(observables))]),
+        np.array([curves.distinct_labels(c) for c in range(len(observables))]),
         np.array([found.degrees_of_freedom for found in observables]),
         evidence,
     )
@@ -126,7 +132,8 @@ def joined(parts: list[Judged]) -> Judged:
     evidence = None
     if each:
         couplings = np.concatenate([one.couplings for one in each])
-        evidence = CosineEvidence(stacked("plain"), stacked("leaning"), couplings)
+        effects = np.concatenate([np.broadcast_to(e.effects, len(e.couplings)) for e in each])
+        evidence = CosineEvidence(stacked("plain"), stacked("leaning"), couplings, effects)
     return Judged(**found, evidence=evidence)
 
 
@@ -246,6 +253,7 @@ def _judged_of(sums: tuple[Floats, ...], weights: Floats, df: Floats, varies: np
         log_loss_error=np.zeros(m),
         brier_score_error=np.zeros(m),
         n_labels=np.full(m, float(len(weights))),
+        n_distinct=np.full(m, float(len(weights))),
         degrees_of_freedom=df,
         evidence=CosineEvidence(
             BinnedScores(NODES, *gathered[:2]), BinnedScores(NODES, *gathered[2:]), couplings
