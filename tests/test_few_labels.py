@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from angcal import AngleWarning, AngularCalibratedClassifier, AngularLogisticRegressionCV
-from angcal.estimators.few_labels import difference, shares_without
+from angcal.estimators.few_labels import difference, shares_without, warn_if_too_few
 from angcal.estimators.training import Training
 from angcal.multiclass.choice import prevalence
 
@@ -96,3 +97,23 @@ def test_a_gain_that_chance_explains_is_said():
         assert harm < 0.1 or told
         spoken += "tell a signal from chance" in told
     assert spoken > 0
+
+
+def test_probabilities_that_are_worse_than_the_shares_are_no_matter_of_few_labels():
+    """It said "-1.9 ± 0.12 below"."""
+    codes = np.arange(100) % 2.0
+    training = Training(np.zeros((100, 1)), np.arange(2), codes, np.ones(100), False)
+    rng = np.random.default_rng(0)
+    wrong = np.where(rng.random(100) < 0.7, 0.1, 0.9)  # of the label's own class
+    p = np.where(codes[:, None] == np.arange(2), wrong[:, None], 1.0 - wrong[:, None])
+    angle = SimpleNamespace(is_fallback=False)
+    model = SimpleNamespace(loo_proba_=p, plain_loo_proba_=p, angle_=angle)
+    with pytest.warns(AngleWarning, match=r"worse than the shares.* is [0-9.]+ ± [0-9.]+ above"):
+        warn_if_too_few(model, training)
+    # What chance explains is one of few labels, on either side of zero.
+    right = np.where(np.arange(100) % 4 < 2, 0.7, 0.3)
+    model.loo_proba_ = np.where(codes[:, None] == np.arange(2), right[:, None], 1 - right[:, None])
+    gain, error = difference(shares_without(training), model.loo_proba_, training)
+    assert -3.0 * error < gain < 0.0
+    with pytest.warns(AngleWarning, match=r"signal from chance.* is [0-9.]+ ± [0-9.]+ above that"):
+        warn_if_too_few(model, training)

@@ -4,7 +4,8 @@ Two differences of leave-one-out log-losses decide, each with its standard error
 
 - to the shares of the classes. Where the gain is below three errors chance may explain it: three,
   as the penalty was chosen by such losses. It matters where following chance costs much,
-  Σ_k q_k log(q_k/p_k) > 0.08 nats with q the shares and p the probabilities;
+  Σ_k q_k log(q_k/p_k) > 0.08 nats with q the shares and p the probabilities. Three errors below
+  zero the labels do tell: probabilities are worse than the shares;
 - to the model's own probabilities. Where the difference may be above 0.1 nats, at two errors.
 
 Of fewer than 20 rows neither tells anything, nor of fewer than 150 in several classes of which one
@@ -69,22 +70,33 @@ def warn_if_too_few(model: Any, training: Training) -> None:
     cost = float(weights @ np.sum(shares * np.log(shares / p), axis=1))
     told = getattr(getattr(model, "calibration_", None), "doubt", "")
     if gain < ERRORS_OF_GAIN * error and cost > COST and not told:
-        warn(
-            "Too few labels to tell a signal from chance: the leave-one-out log-loss is "
-            f"{gain:.2g} ± {error:.2g} below that of the shares of the classes, and without a "
-            f"signal it would be {cost:.2g} above. More labels, or fewer columns, would tell.",
-            AngleWarning,
-        )
+        if gain < -ERRORS_OF_GAIN * error:
+            message = (
+                "Probabilities are worse than the shares of the classes: their leave-one-out "
+                f"log-loss is {_in_words(gain, error)} that of the shares. Strengthen the penalty, "
+                "or leave out columns."
+            )
+        else:
+            message = (
+                "Too few labels to tell a signal from chance: the leave-one-out log-loss is "
+                f"{_in_words(gain, error)} that of the shares of the classes, and without a signal "
+                f"it would be {cost:.2g} above. More labels, or fewer columns, would tell."
+            )
+        warn(message, AngleWarning)
         return
     loss, error = difference(p, own, training)
     if loss + ERRORS_OF_LOSS * error > HARM:
-        side = "above" if loss > 0.0 else "below"
         warn(
             "Too few labels to tell whether calibration helps: the leave-one-out log-loss is "
-            f"{abs(loss):.2g} ± {error:.2g} {side} that of the model's own probabilities "
+            f"{_in_words(-loss, error)} that of the model's own probabilities "
             "(plain_loo_proba_). More labels, or fewer columns, would tell.",
             AngleWarning,
         )
+
+
+def _in_words(gain: float, error: float) -> str:
+    """A gain in words."""
+    return f"{abs(gain):.2g} ± {error:.2g} {'below' if gain > 0.0 else 'above'}"
 
 
 def shares_without(training: Training) -> Floats:
