@@ -68,6 +68,62 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
     assert modes[0] == modes[1]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+@pytest.mark.parametrize("nameless", [True, False])
+def test_permissions_of_a_file_that_is_there_stay(mode, nameless, tmp_path, monkeypatch):
+    if not nameless:
+        monkeypatch.setattr("angcal.files._without_name", lambda folder: None)
+    target = tmp_path / "file"
+    target.write_text("old")
+    target.chmod(mode)
+    with written(target) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == mode  # nobody reads it before
+        file.write(b"new")
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_its_file_is_replaced(there, tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "file", tmp_path / "link"
+    if there:
+        target.write_text("old")
+    link.symlink_to(os.path.join("folder", "file"))
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert not target.is_symlink()
+    assert sorted(tmp_path.iterdir()) == sorted([link, tmp_path / "folder"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_is_written_to(linked, tmp_path):
+    """Before, a file took its place, and who read from it waited forever."""
+    pipe, target = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    target = target if linked else pipe
+    if linked:
+        target.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(target, "text")
+        assert os.read(reader, 10) == b"text"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_is_refused_before_any_work(tmp_path):
+    reached = False
+    with pytest.raises(OSError, match=str(tmp_path.name)), written(tmp_path):
+        reached = True
+    assert not reached
+
+
 def test_line_ends_stay_as_they_are(tmp_path):
     write_text(tmp_path / "file", "a\r\nb\nγ")
     assert (tmp_path / "file").read_bytes() == "a\r\nb\nγ".encode()

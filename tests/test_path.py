@@ -273,6 +273,36 @@ def test_an_eigenbasis_moves_neither_fits_nor_the_end_of_the_grid():
         assert_allclose(X @ coef + intercept, expected.scores, atol=1e-4 * np.ptp(expected.scores))
 
 
+@pytest.mark.parametrize("columns", [1, 30])
+@pytest.mark.parametrize("mean", [3.0, 1e2, 1e5])
+def test_sparse_columns_far_from_zero_are_fitted_to_the_end(mean, columns):
+    """One of mean 100 was off by 0.05 and 30 of them by 2, without a word."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 30)) * (rng.random((300, 30)) < 0.3)
+    y = (rng.random(300) < expit(X @ rng.normal(size=30))).astype(int)
+    X[:, 0] = rng.normal(size=300)
+    shifted = X + mean * X.std(axis=0) * (np.arange(30) < columns)
+    clf = AngularLogisticRegressionCV([0.01, 1.0, 10.0], rarity=0.0)
+    clf.fit(sparse.csr_array(shifted), y)
+    for C, coef in zip(clf.Cs_, clf.coefs_paths_, strict=True):
+        assert_allclose(coef, exact_fit(X, y, C).coef, atol=5e-3)
+    dense = clone(clf).fit(shifted, y)
+    assert_allclose(clf.path_.log_loss, dense.path_.log_loss, atol=1e-3)
+    assert_allclose(
+        clf.predict_proba(sparse.csr_array(shifted)), dense.predict_proba(shifted), atol=1e-3
+    )
+
+
+def test_other_sparse_columns_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    X = 1.0 * (rng.random((60, 8)) < 0.4)
+    X[:, 0] = rng.normal(size=60)
+    X = sparse.csr_array(X)
+    design = make_design(X, np.arange(60) % 2.0, np.ones(60), True)
+    assert design.rows.center is None
+    assert (design.rows.X != X).nnz == 0
+
+
 @pytest.mark.parametrize("kind", ["Gaussian", "clustered", "sparse"])
 def test_penalties_between_knots_are_those_of_a_factorization(kind):
     if kind == "Gaussian":

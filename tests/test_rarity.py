@@ -1,5 +1,7 @@
 """Columns that are rarely active: their kurtosis, their penalty, and what it is worth."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,7 +12,13 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularLogisticRegressionCV
 from angcal.metrics import log_loss
-from angcal.penalty_path.rarity import ORDINARY, column_factors, column_shapes, factors_of
+from angcal.penalty_path.rarity import (
+    ORDINARY,
+    column_deviations,
+    column_factors,
+    column_shapes,
+    factors_of,
+)
 from angcal.rows import as_rows
 
 
@@ -76,12 +84,35 @@ def test_what_varies_little_is_not_shrunk_twice():
     assert (large[2] / large[0]) ** 2 == pytest.approx(0.5)
 
 
-def test_a_constant_column_is_ordinary():
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [5.0, 0.1, -1.0 / 3.0])
+def test_a_constant_column_is_ordinary(value, convert):
+    """Of sparse rows it had a variance of 1e-16, and a kurtosis of 1e14."""
     X, _ = rare_rows()
-    X[:, 3] = 5.0
-    kappa, variances = column_shapes(X, np.ones(len(X)))
+    X[:, 3] = value
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    kappa, variances = column_shapes(convert(X), weights)
     assert (kappa[3], variances[3]) == (1.0, 0.0)
-    assert np.all(np.isfinite(factors_of(X, np.ones(len(X)), 0.5)))
+    assert_allclose(factors_of(convert(X), weights, 0.5), factors_of(X, weights, 0.5), rtol=1e-9)
+
+
+def test_sparse_columns_far_from_zero_have_the_shapes_of_an_array():
+    """A year, and one that some rows lack; differences of plain powers were off by 2e3."""
+    X, _ = rare_rows()
+    X[:, :2] += 1e4
+    X[:5, 1] = 0.0
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    found, expected = (column_shapes(rows, weights) for rows in (sparse.csr_array(X), X))
+    assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_the_look_at_columns_takes_no_second_copy():
+    X = np.random.default_rng(0).normal(size=(40_000, 50))
+    tracemalloc.start()
+    column_deviations(X, np.ones(len(X)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.75 * X.nbytes
 
 
 # -- the fits ----------------------------------------------------------------------------------

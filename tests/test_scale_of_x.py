@@ -66,6 +66,16 @@ def test_a_unit_whose_square_is_no_number_is_refused(scale, n_classes):
         AngularLogisticRegressionCV(4).fit(scale * X, y)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e-120, 1e80, 1e120])
+def test_blocks_whose_scale_has_no_grid_are_refused(scale):
+    """Before, 1e80 ended as "Geometric sequence cannot include zero"."""
+    X, y = rows_and_labels(2)
+    named = rf"X, .* of about [0-9.]+e\{int(np.log10(scale)):+}, .* Scale"
+    with pytest.raises(ValueError, match=named):
+        AngularLogisticRegressionCV(4).fit([scale * X[:50], scale * X[50:]], y)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("scale", [1e-200, 1e-20, 1e20, 1e200])
 def test_given_penalties_that_do_not_suit_X_are_refused(scale, n_classes):

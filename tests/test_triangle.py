@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -123,3 +126,19 @@ def test_auto_stays_in_double_precision_where_that_is_quick():
     assert auto.remark == ""
     single = factorize(X, D, q, fit_intercept=True, method="auto")
     assert single.remark == "factorized in single precision"
+
+
+def test_nothing_to_factorize_leaves_lapack_in_peace():
+    """It takes an empty matrix for an error and prints so: ten lines from a path without intercept.
+
+    In a process of its own, as what it prints may be kept until the end.
+    """
+    code = (
+        "import numpy as np\n"
+        "from angcal.leverages.cholesky import cholesky\n"
+        "found = cholesky(np.zeros((0, 0)), 'nothing')\n"
+        "assert found.half_solve(np.zeros((0, 3))).shape == (0, 3)\n"
+        "assert found.solve(np.zeros(0)).shape == (0,)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (ended.stdout, ended.stderr) == (b"", b"")

@@ -100,6 +100,14 @@ def test_the_way_out_is_one(factor):
         assert log_loss(y[N:], whole.predict_proba(X[N:])) < 0.5
 
 
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_constant_columns_are_no_units(container):
+    """Of sparse rows they varied by rounding, and all others a million times as much."""
+    X, y = rows_and_labels(1.0)
+    X[:, D // 2 - 1 :] = 1.0
+    assert not said(AngularLogisticRegressionCV(4), container(X[:400]), y[:400])
+
+
 def test_what_costs_nothing_is_not_spoken_of():
     rng = np.random.default_rng(0)
     X, y = rows_and_labels(1.0)

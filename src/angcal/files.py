@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,15 +29,25 @@ def written(target: Path) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     target : Path
-        Folders that are missing are made.
+        Folders that are missing are made. A file that is there leaves its permissions to the new
+        one, a link stays and its file is replaced, and what is no file, as a pipe or a device, is
+        written to directly.
     """
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    target = target.resolve() if target.is_symlink() else target
     target.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     # A name that nobody can guess, opened only where it is new: no one can put a link in its way.
     path = target.with_name(f".{target.name}.{secrets.token_hex(8)}{SUFFIX}")
     try:
         with _without_name(target.parent) or path.open("xb") as file:
             if file.name == str(path):
                 sweep(target.parent, target.name, older=ABANDONED)
+            if mode is not None and os.chmod in os.supports_fd:
+                os.chmod(file.fileno(), mode)  # before there is anything to read
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -894,9 +894,12 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
     - with many more columns than rows, the Cholesky factor of XXᵀ, n × n instead of n × d;
     - otherwise, and for sparse X and tensors, X itself.
 
-    Dense rows are centered first where there is an intercept, which is free to make up for it.
+    Dense rows are centered first where there is an intercept, which is free to make up for it; of
+    sparse ones only columns whose mean would make them all but the intercept's.
     """
-    if sparse.issparse(X) or is_tensor(X):
+    if sparse.issparse(X):
+        return _about_large_means(X, weights) if intercept else as_rows(X, intercept)
+    if is_tensor(X):
         return as_rows(X, intercept)
     rows = np.asarray(X, dtype=np.float64)
     center = weights @ rows / weights.sum() if intercept else None
@@ -914,6 +917,26 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
         gram = rows @ rows.T
         return rows_of_gram(gram, lambda a: rows.T @ a, intercept, center, correlated)
     return RotatedRows(rows, lambda v: v, intercept, center)
+
+
+def _about_large_means(X: Any, weights: Floats) -> Rows:
+    """Sparse rows whose columns are about their mean where that is large beside their deviation.
+
+    Such a column has few zeros, so that its deviations take at most twice its memory.
+    """
+    share = weights / weights.sum()
+    mean = np.asarray(X.T @ share, dtype=np.float64)
+    squares = np.asarray(X.multiply(X).T @ share, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        large = np.flatnonzero(mean**2 > plan.LARGE_MEAN * squares)
+    if not len(large):
+        return as_rows(X, True)
+    n, center = X.shape[0], np.zeros(X.shape[1])
+    center[large] = mean[large]
+    entries = (np.tile(mean[large], n), np.tile(large, n), len(large) * np.arange(n + 1))
+    rows = as_rows(sparse.csr_array(X - sparse.csr_array(entries, shape=X.shape)), True)
+    rows.center = center
+    return rows
 
 
 def _is_correlated(X: Floats) -> bool:

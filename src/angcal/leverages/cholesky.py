@@ -154,6 +154,8 @@ def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
 
 
 def _factorize(matrix: Floats) -> Triangle:
+    if not len(matrix):
+        return Triangle(matrix, matrix)  # LAPACK takes it for an error, and prints so
     # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
     matrix = matrix if matrix.flags.f_contiguous else matrix.T
     factor, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))

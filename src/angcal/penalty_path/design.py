@@ -71,6 +71,11 @@ class Design:
         return self.rows.intercept
 
     @property
+    def deviation(self) -> float:
+        """About that of a column of X."""
+        return float(np.sqrt(self.spread / self.weights.sum() / self.n_features)) * self.unit
+
+    @property
     def constant_curvature(self) -> float:
         """Of a fit without slopes, per unit of weight: p(1 − p), or its mean over classes."""
         q = self.loss.n_scores
@@ -90,10 +95,9 @@ class Design:
         low, high = 1e-30 * self.spread, 1e30 * self.spread
         unfit = self.spread > 0 and not np.all((scaled >= low) & (scaled <= high))
         if unfit or not np.all(np.isfinite(scaled)):
-            deviation = np.sqrt(self.spread / self.weights.sum() / self.n_features) * self.unit
             raise ValueError(
                 f"Cs={(1.0 / strengths).tolist()} do not suit the scale of X, whose columns have a "
-                f"standard deviation of about {deviation:.1e}. Scale X, for example with "
+                f"standard deviation of about {self.deviation:.1e}. Scale X, for example with "
                 "StandardScaler, or pass Cs as a whole number to have a grid made for X."
             )
         given = (self.rows, self.labels, self.weights, scaled, self.loss)
@@ -136,11 +140,14 @@ class Design:
         strongest = self.constant_curvature * self.spread
         if not strongest > 0:
             return np.geomspace(1e-4, 1e4, count)  # no column varies, and any C does the same
-        weakest = 1e-2 * strongest * self.typical / self.spread
-        if not weakest > 0:
+        with np.errstate(over="ignore", invalid="ignore"):
+            weakest = 1e-2 * strongest * self.typical / self.spread
+        if not 0 < weakest < np.inf:
             raise ValueError(
-                "X and sample_weight give a typical column no moment that is a number, so that no "
-                "C suits them; scale them to be about 1, or leave out columns that hardly vary."
+                f"X, whose columns have a standard deviation of about {self.deviation:.1e}, and "
+                "sample_weight give a typical column no moment whose square is a number, so that "
+                "no C suits them. Scale them to be about 1, for example X with StandardScaler, or "
+                "leave out columns that hardly vary."
             )
         grid = np.geomspace(1.0 / strongest, 1.0 / weakest, count)
         with np.errstate(over="ignore", under="ignore"):

@@ -97,8 +97,7 @@ def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
     share, d = weights / weights.sum(), X.shape[1]
     unit = np.ones(d)
     if isinstance(X, np.ndarray) or sparse.issparse(X):
-        largest = abs(X).max(axis=0)
-        largest = np.asarray(largest.toarray() if sparse.issparse(X) else largest).ravel()
+        largest = _largest_of_columns(X)
         unit = np.where(largest > 0.0, largest, 1.0).astype(np.float64)
     if sparse.issparse(X):
         second, fourth, peak = *_of_sparse(X, share, unit), np.ones(d)
@@ -108,6 +107,14 @@ def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
         _, mean, second, _, fourth, peak = found
         require_finite(mean)
     return np.where(second > 1e-24 * peak**2, second, 0.0), fourth, unit
+
+
+def _largest_of_columns(X: Any) -> Floats:
+    """max_i |x_ij| of every column, without a copy of X."""
+    high, low = X.max(axis=0), X.min(axis=0)
+    if sparse.issparse(X):
+        high, low = high.toarray().ravel(), low.toarray().ravel()
+    return np.maximum(np.asarray(high, dtype=np.float64), -np.asarray(low, dtype=np.float64))
 
 
 Powers = tuple[Any, Floats, Floats, Floats, Floats, Floats]
@@ -126,7 +133,7 @@ def _powers_of_block(X: Any, unit: Floats, weights: Floats) -> Powers:
             mean = w @ x / total
             deviations = x - mean
             squares = deviations * deviations
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 sums = [w @ squares, w @ (squares * deviations), w @ (squares * squares)]
             largest = xp.max(xp.abs(x), axis=0)
             m1, m2, m3, m4, peak = (on_host(each) for each in (mean, *sums, largest))
@@ -148,11 +155,18 @@ def _merged(a: Powers, b: Powers) -> Powers:
 
 
 def _of_sparse(X: Any, share: Floats, unit: Floats) -> tuple[Floats, Floats]:
-    """Second and fourth central moments of the columns of X/unit, from sums of powers."""
-    scaled = (X @ sparse.diags_array(1.0 / unit)).tocsr()
-    m1, m2, m3, m4 = (np.asarray(scaled.power(k).T @ share).ravel() for k in (1, 2, 3, 4))
-    fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4
-    return np.maximum(m2 - m1**2, 0.0), np.maximum(fourth, 0.0)
+    """Second and fourth central moments of the columns of X/unit: of entries, and of zeros."""
+    entries = (X @ sparse.diags_array(1.0 / unit)).tocsc()
+    counts = np.diff(entries.indptr)
+    mean = np.asarray(entries.T @ share, dtype=np.float64)
+    present = entries.copy()
+    present.data = np.ones(entries.nnz)
+    # A column without zeros has none of their weight, not one of rounding.
+    absent = np.where(counts < X.shape[0], np.maximum(1.0 - present.T @ share, 0.0), 0.0)
+    entries.data = (entries.data - np.repeat(mean, counts)) ** 2
+    second = np.asarray(entries.T @ share) + absent * mean**2
+    entries.data **= 2
+    return second, np.asarray(entries.T @ share) + absent * mean**4
 
 
 def scaled_columns(X: Any, factors: Floats | None) -> Any:

@@ -105,7 +105,10 @@ def scatter_of(rows: FarRows, weights: Floats) -> Scatter:
 def require_finite(values: Floats) -> None:
     """Refuse rows whose sums are not numbers."""
     if not np.all(np.isfinite(values)):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+        raise ValueError(
+            "X contains NaN or infinity; impute or drop those rows first. Numbers beyond 1e150, "
+            "whose squares are infinite, have to be scaled."
+        )
 
 
 @dataclass(frozen=True, eq=False)
