@@ -371,13 +371,3 @@ def test_a_memory_map_is_never_held_whole(tmp_path):
     assert size == 288_000_000
     assert grown < 0.25 * size
     assert passes <= 9
-
-
-def test_blocks_with_more_columns_than_rows_are_put_together():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 300))
-    y = (X[:, :5].sum(axis=1) + rng.normal(size=60) > 0).astype(int)
-    whole = AngularLogisticRegressionCV().fit(X, y)
-    blocks = AngularLogisticRegressionCV().fit([X[:20], X[20:]], y)
-    assert blocks.C_ == whole.C_
-    np.testing.assert_allclose(blocks.predict_proba(X), whole.predict_proba(X), atol=1e-9)

@@ -659,3 +659,13 @@ def test_one_class_and_few_rows_are_refused():
         AngularLogisticRegressionCV().fit(sim.X, np.ones(40))
     with pytest.raises(ValueError, match="at least 5"):
         AngularLogisticRegressionCV().fit(sim.X[:4], [0, 1, 0, 1])
+
+
+def test_blocks_with_more_columns_than_rows_are_put_together():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 300))
+    y = (X[:, :5].sum(axis=1) + rng.normal(size=60) > 0).astype(int)
+    whole = AngularLogisticRegressionCV().fit(X, y)
+    blocks = AngularLogisticRegressionCV().fit([X[:20], X[20:]], y)
+    assert blocks.C_ == whole.C_
+    np.testing.assert_allclose(blocks.predict_proba(X), whole.predict_proba(X), atol=1e-9)
