@@ -49,7 +49,7 @@ def test_every_dotted_name_on_the_page_exists():
 
 def test_the_picture_shows_the_steps_in_order():
     picture = re.search(r"```text\n(.*?)```", PAGE, flags=re.DOTALL).group(1)
-    steps = ("rows.py", "problem.py", "leverages/", "observables.py", "link_posterior.py")
+    steps = ("rows/", "problem.py", "leverages/", "observables.py", "link_posterior.py")
     steps += ("curve/", "calibrate.py", "estimators/", "report/")
     places = [picture.index(step) for step in steps]
     assert places == sorted(places)
@@ -58,7 +58,7 @@ def test_the_picture_shows_the_steps_in_order():
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("`rows.py` and `links/`", {"rows.py", "links/"}),
+        ("`plan.py` and `links/`", {"plan.py", "links/"}),
         ("`sklearn_problems/problem.py`", {"sklearn_problems/problem.py"}),
         ("no file: `angle_`, P(y/x), 1/n", set()),
     ],
@@ -68,4 +68,4 @@ def test_names_of_files_are_recognized(text, found):
 
 
 def test_a_name_that_does_not_exist_is_found():
-    assert missing({"rows.py", "nowhere.py"}) == {"nowhere.py"}
+    assert missing({"plan.py", "nowhere.py"}) == {"nowhere.py"}

@@ -14,8 +14,9 @@ from scipy.special import expit
 from angcal import Cauchit, ComplementaryLogLog, Logit, Probit
 from angcal.angle import Angle, given_angle, make_angle
 from angcal.curve import angular_probability
-from angcal.link_posterior import BELIEF, fisher_scoring, link_posterior
+from angcal.link_posterior import BELIEF, link_posterior
 from angcal.links import Link
+from angcal.solvers.fisher_scoring import fisher_scoring
 
 sys.path.insert(0, str(Path(__file__).parent))
 from drawn_scores import GRID, labeled

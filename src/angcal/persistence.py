@@ -68,7 +68,8 @@ TYPES = {
     "angcal.estimators.penalty_cv": "AngularLogisticRegressionCV",
     "angcal.estimators.prevalence": "Prevalence",
     "angcal.estimators.score": "ScoreCalibratedClassifier",
-    "angcal.intervals": "ChanceLaw ClassLaw KnownClassLaw TwoClassLaw",
+    "angcal.intervals.classes": "ClassLaw KnownClassLaw",
+    "angcal.intervals.two_classes": "ChanceLaw TwoClassLaw",
     "angcal.links.families": "Cauchit ClippedLinear ComplementaryLogLog Logit Probit",
     "angcal.links.multiclass": "AdditiveIndex InteractionIndex OneVsRest Softmax TwoLayer",
     "angcal.losses": "Exponential HuberisedHinge Logistic Multinomial ProbitLikelihood Squared "

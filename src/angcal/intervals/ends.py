@@ -1,0 +1,104 @@
+"""Ends of intervals: quantiles of laws, from a table where rows are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import expit
+
+from angcal._typing import Floats
+from angcal.calibrate import Calibration
+from angcal.intervals.classes import class_law
+from angcal.intervals.mixture import Law, pooled
+from angcal.intervals.two_classes import TwoClassLaw, two_class_law
+from angcal.multiclass import ClassCalibration
+
+KINDS = ("curve", "row")
+ROWS_AT_ONCE = 1 << 10
+TABLE_REACH, TABLE_NODES = 8.0, 2049
+"""In standard deviations of the score: ends of more rows are interpolated between so many."""
+
+
+def interval_law(result: Calibration | ClassCalibration) -> Law:
+    """What a fitted classifier keeps for its intervals; its size does not grow with the rows."""
+    return two_class_law(result) if isinstance(result, Calibration) else class_law(result)
+
+
+def check_interval(kind: Any, confidence: Any) -> None:
+    """Refuse what is no kind of interval or no level."""
+    if kind not in KINDS:
+        raise ValueError(
+            f"kind={kind!r} must be 'curve' (of the calibrated probability of rows with this "
+            "score) or 'row' (of the row's own probability)."
+        )
+    if not isinstance(confidence, Real) or not 0.0 < float(confidence) < 1.0:
+        raise ValueError(
+            f"confidence={confidence!r} must lie between 0 and 1, for example 0.9 for 90 %."
+        )
+
+
+def interval(
+    shares: Sequence[float],
+    laws: Sequence[Law],
+    scores: Sequence[Floats],
+    kind: str,
+    confidence: float,
+) -> Floats:
+    """Equal-tailed ends, (n, 2) or (n, K, 2), of the mixture of several models' laws.
+
+    Parameters
+    ----------
+    shares : (m,) sequence
+        Of the models, summing to 1.
+    laws : sequence of Law
+    scores : sequence of (n,) or (n, K) arrays
+        Each model's.
+    kind : {"curve", "row"}
+    confidence : float
+    """
+    first = laws[0]
+    if len(laws) == 1 and isinstance(first, TwoClassLaw) and len(scores[0]) > TABLE_NODES:
+        found = _by_table(first, scores[0], kind, confidence)
+    else:
+        starts = range(0, max(len(scores[0]), 1), ROWS_AT_ONCE)
+        blocks = [[each[i : i + ROWS_AT_ONCE] for each in scores] for i in starts]
+        found = np.concatenate([_ends(shares, laws, each, kind, confidence) for each in blocks])
+    return expit(found) if kind == "curve" else first.row_probability(found)
+
+
+def _ends(
+    shares: Sequence[float],
+    laws: Sequence[Law],
+    scores: Sequence[Floats],
+    kind: str,
+    confidence: float,
+) -> Floats:
+    """On the scale of the laws."""
+    mixtures = [getattr(law, kind)(each) for law, each in zip(laws, scores, strict=True)]
+    mixture = pooled(shares, mixtures)
+    levels = (0.5 - 0.5 * confidence, 0.5 + 0.5 * confidence)
+    return np.stack([mixture.quantile(level) for level in levels], axis=-1)
+
+
+def _by_table(law: TwoClassLaw, scores: Floats, kind: str, confidence: float) -> Floats:
+    """Of many rows: interpolated between scores a 128th of a standard deviation apart."""
+    s = law.scale.standardize(scores)
+    inside = np.abs(s) <= TABLE_REACH
+    found = np.empty((len(s), 2))
+    found[inside] = table_of_ends(law, kind, confidence)(s[inside])
+    if not inside.all():
+        found[~inside] = _ends([1.0], [law], [scores[~inside]], kind, confidence)
+    return found
+
+
+def table_of_ends(law: TwoClassLaw, kind: str, confidence: float) -> CubicSpline:
+    """Both ends, on the scale of the law, from standard scores within `TABLE_REACH`."""
+    nodes = np.linspace(-TABLE_REACH, TABLE_REACH, TABLE_NODES)
+    raw = law.scale.center + law.scale.norm * nodes
+    blocks = np.array_split(raw, TABLE_NODES // ROWS_AT_ONCE + 1)
+    at_nodes = np.concatenate([_ends([1.0], [law], [part], kind, confidence) for part in blocks])
+    return CubicSpline(nodes, at_nodes)
