@@ -14,6 +14,8 @@ from scipy.special import expit
 from angcal import Cauchit, ComplementaryLogLog, Logit, Probit
 from angcal.angle import Angle, given_angle, make_angle
 from angcal.curve import angular_probability
+from angcal.curve.quintics import Quintics
+from angcal.leverages.groups import groups_of
 from angcal.link_posterior import BELIEF, link_posterior
 from angcal.links import Link
 from angcal.solvers.fisher_scoring import fisher_scoring
@@ -432,6 +434,20 @@ def test_leave_one_out_is_that_of_refits(n, cosine):
     # Leaving its own label out never makes a row's label likelier.
     sides = np.where(labels == 1.0, with_own - found, found - with_own)
     assert sides.min() > -1e-3
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_leave_one_out_of_many_rows_is_that_of_the_formula(grouped, monkeypatch):
+    """Quintics between nodes, and one score far out that would ask for many."""
+    scores, labels = labeled(3000, 0.6, Logit(3.0, 0.5), seed=5)
+    scores[7] = 1e5
+    found = link_posterior(Logit(), scores, labels, np.ones(3000))
+    groups = groups_of(np.arange(3000) // 3) if grouped else None
+    given = (scores, labels, np.ones(3000), groups)
+    quick = found.leave_one_out(*given)
+    monkeypatch.setattr(Quintics, "where_fewer", lambda *_: None)
+    formula = found.leave_one_out(*given)
+    assert 0.0 < np.abs(quick - formula).max() < 1e-9
 
 
 # -- the density and its optimum ---------------------------------------------------------------

@@ -27,12 +27,14 @@ from angcal.curve import (
     angular_probability,
 )
 from angcal.curve.predictor import jet
+from angcal.curve.quintics import BETWEEN_NODES, Quintics
 from angcal.curve.table import (
     MOST_CELLS,
     SMALLEST_REACH,
     STRIDES,
     between,
     derivative_bound,
+    normal_bound,
 )
 from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
 
@@ -487,3 +489,49 @@ def test_bounds_are_real_whatever_the_type_of_the_roots(monkeypatch):
     monkeypatch.setattr(bounds, "hermeroots", lambda c: roots(c).astype(complex))
     assert bounds.normal_extremes(2).dtype == np.float64
     assert bounds.normal_bound.__wrapped__(4) == before
+
+
+# -- many curves at many scores ----------------------------------------------------------------
+
+
+def many_curves(n, reach):
+    """Noises of 30 curves, centers of n scores for each, and by how much these may move."""
+    rng = np.random.default_rng(0)
+    noises = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 29)])
+    centers = rng.uniform(-1.0, 1.0, (30, n)) * reach * rng.uniform(0.1, 1.0, (30, 1))
+    return noises, centers, rng.uniform(0.0, 0.5, 30)
+
+
+@pytest.mark.parametrize("reach", [0.5, 6.0, 25.0, 1e3])
+def test_quintics_keep_their_bounds(reach):
+    """F by BETWEEN_NODES, F′ by what the same spacing leaves of it."""
+    noises, centers, margins = many_curves(6000, reach)
+    low, high = centers.min(axis=1) - margins, centers.max(axis=1) + margins
+    table = Quintics.where_fewer(Logit.mixture, low, high, noises, 6000)
+    signs = np.random.default_rng(1).choice([-1.0, 1.0], centers.shape)
+    for moved in (centers, centers + signs * margins[:, None]):
+        values, slopes = table.values_and_slopes(moved)
+        expected = Logit.mixture.values_and_slopes(moved, noises)
+        assert np.abs(values - expected[0]).max() < BETWEEN_NODES + 1e-15
+        left = np.sqrt(5.0) / 30000.0 * 46080.0 * BETWEEN_NODES / table.spacing
+        assert np.all(np.abs(slopes - expected[1]) < left + 1e-12)
+
+
+def test_the_sixth_derivative_of_a_mixture_is_bounded():
+    """The bound that spacings follow, against differences of the slope."""
+    mixture, h, m = Logit.mixture, 0.05, np.linspace(-12.0, 12.0, 4801)
+    for noise in (0.0, 0.4, 2.0):
+        steps = [
+            (-1) ** k * math.comb(5, k) * mixture.smooth(m + (2.5 - k) * h, noise)[1]
+            for k in range(6)
+        ]
+        found = np.abs(np.sum(steps, axis=0)).max() / h**5
+        cubes = (mixture.widths**2 + noise**2) ** -3.0
+        assert 0.3 < found / (normal_bound(6) * float(cubes @ mixture.weights)) < 1.0
+
+
+def test_no_quintics_where_scores_are_few_or_the_formula_is_short():
+    noises, centers, margins = many_curves(50, 6.0)
+    ends = centers.min(axis=1) - margins, centers.max(axis=1) + margins
+    assert Quintics.where_fewer(Logit.mixture, *ends, noises, 50) is None
+    assert Quintics.where_fewer(Probit.mixture, *ends, noises, 10**6) is None

@@ -106,6 +106,19 @@ def test_sparse_columns_far_from_zero_have_the_shapes_of_an_array():
     assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, np.float32])
+def test_deviations_of_columns_are_weighted_ones(convert):
+    X, _ = rare_rows()
+    X[:, 0] += 1e3
+    X[:, 1] *= 1e15
+    X[:, 3] = 0.1
+    rows, weights = convert(X), np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    X = np.asarray(rows, dtype=np.float64) if isinstance(rows, np.ndarray) else X
+    expected = np.sqrt(np.average((X - np.average(X, 0, weights)) ** 2, 0, weights))
+    expected[3] = 0.0
+    assert_allclose(column_deviations(rows, weights), expected, rtol=1e-9)
+
+
 def test_the_look_at_columns_takes_no_second_copy():
     X = np.random.default_rng(0).normal(size=(40_000, 50))
     tracemalloc.start()

@@ -40,6 +40,7 @@ from angcal import plan
 from angcal._typing import Floats
 from angcal.angle import PROBABILITY_FLOOR, Angle
 from angcal.curve import CurvePart, noise_share
+from angcal.curve.quintics import Quintics
 from angcal.leverages.groups import Groups, whole_groups
 from angcal.links import Link
 from angcal.score_bins import BinnedScores, bin_scores
@@ -268,8 +269,7 @@ class LinkPosterior:
         """
         found = np.empty(len(scores))
         together = np.arange(len(scores)) if groups is None else groups.codes
-        # Every curve is a sum of up to 16 probits.
-        most = max(1, plan.BLOCK_ENTRIES // (16 * len(self.curves.slopes)))
+        most = max(1, plan.BLOCK_ENTRIES // len(self.curves.slopes))
         for rows in whole_groups(together, np.arange(len(scores)), most):
             given = (scores[rows], labels[rows], weights[rows])
             found[rows] = self._without_own(*given, None if groups is None else together[rows])
@@ -280,23 +280,25 @@ class LinkPosterior:
     ) -> Floats:
         """F̄₍₋ᵢ₎(s_i) of some rows, each without all that have its number in ``together``."""
         found = self.curves
-        count = self.belief.labels_count_for / self.effect * weights[:, None]
+        count = self.belief.labels_count_for / self.effect * weights
         noises = np.hypot(found.noises, found.deviations)
-        centers = scores[:, None] * found.slopes + found.offsets
-        p, rates = values_and_slopes(self.family, centers.T, noises)
-        p, rates = _floored(p).T, rates.T
-        own = np.where(labels[:, None] == 1.0, p, 1.0 - p)
-        pull = (labels[:, None] - p) * rates / (p * (1.0 - p))
+        deviations, shares = found.deviations[:, None], found.weights[:, None]
+        centers = np.multiply.outer(found.slopes, scores) + found.offsets[:, None]
+        at = _evaluator(self.family, centers, noises, found.deviations)
+        p, rates = at(centers)
+        p = _floored(p)
+        own = np.where(labels == 1.0, p, 1.0 - p)
+        pull = (labels - p) * rates / (p * (1.0 - p))
         lost, pull = count * np.log(own), count * pull
         if together is not None:
             _, starts, places = np.unique(together, return_index=True, return_inverse=True)
-            lost, pull = (np.add.reduceat(part, starts)[places] for part in (lost, pull))
-        shifts = np.clip(found.deviations**2 * pull, -found.deviations, found.deviations)
-        logs = np.log(found.weights) - lost
-        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        moved, _ = values_and_slopes(self.family, (centers - shifts).T, noises)
-        return np.clip(np.sum(shares * moved.T, axis=1), 0.0, 1.0)
+            lost, pull = (np.add.reduceat(part, starts, axis=1)[:, places] for part in (lost, pull))
+        shifts = np.clip(deviations**2 * pull, -deviations, deviations)
+        logs = np.log(shares) - lost
+        shares = np.exp(logs - logs.max(axis=0))
+        shares /= shares.sum(axis=0)
+        moved, _ = at(centers - shifts)
+        return np.clip(np.sum(shares * moved, axis=0), 0.0, 1.0)
 
     # -- how it is integrated --------------------------------------------------------------------
 
@@ -446,6 +448,18 @@ def values_and_slopes(family: Link, centers: Floats, noises: Floats) -> tuple[Fl
         return mixture.values_and_slopes(centers, noises)
     jets = [family.jet(row, float(noise)) for row, noise in zip(centers, noises, strict=True)]
     return np.array([jet[0] for jet in jets]), np.array([jet[1] for jet in jets])
+
+
+def _evaluator(
+    family: Link, centers: Floats, noises: Floats, margins: Floats
+) -> Callable[[Floats], tuple[Floats, Floats]]:
+    """`values_and_slopes` of these curves at all centers that are moved by at most a margin."""
+    if family.mixture is not None:
+        ends = centers.min(axis=1) - margins, centers.max(axis=1) + margins
+        found = Quintics.where_fewer(family.mixture, *ends, noises, centers.shape[1])
+        if found is not None:
+            return found.values_and_slopes
+    return lambda moved: values_and_slopes(family, moved, noises)
 
 
 def _floored(p: Floats) -> Floats:

@@ -83,9 +83,19 @@ def column_shapes(X: Any, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def column_deviations(X: Any, weights: Floats) -> Floats:
-    """√v of every column, in the units of X; 0 where it varies by rounding only."""
-    second, _, unit = _moments(X, weights)
-    return np.sqrt(second) * unit
+    """√v of every column of an array or sparse matrix, in its units; 0 where it is rounding."""
+    if sparse.issparse(X):
+        second, _, unit = _moments(X, weights)
+        return np.sqrt(second) * unit
+    share, unit, (n, d) = weights / weights.sum(), _units_of(X), X.shape
+    mean, second = np.zeros(d), np.zeros(d)
+    for rows in slices(n, plan.CACHE_ENTRIES, d):
+        mean += share[rows] @ (X[rows] / unit)
+    for rows in slices(n, plan.CACHE_ENTRIES, d):
+        deviations = X[rows] / unit
+        deviations -= mean
+        second += share[rows] @ np.square(deviations, out=deviations)
+    return np.sqrt(np.where(second > 1e-24, second, 0.0)) * unit
 
 
 def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
@@ -97,8 +107,7 @@ def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
     share, d = weights / weights.sum(), X.shape[1]
     unit = np.ones(d)
     if isinstance(X, np.ndarray) or sparse.issparse(X):
-        largest = _largest_of_columns(X)
-        unit = np.where(largest > 0.0, largest, 1.0).astype(np.float64)
+        unit = _units_of(X)
     if sparse.issparse(X):
         second, fourth, peak = *_of_sparse(X, share, unit), np.ones(d)
     else:
@@ -109,12 +118,13 @@ def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
     return np.where(second > 1e-24 * peak**2, second, 0.0), fourth, unit
 
 
-def _largest_of_columns(X: Any) -> Floats:
-    """max_i |x_ij| of every column, without a copy of X."""
+def _units_of(X: Any) -> Floats:
+    """max_i |x_ij| of every column, 1 where that is 0; without a copy of X."""
     high, low = X.max(axis=0), X.min(axis=0)
     if sparse.issparse(X):
         high, low = high.toarray().ravel(), low.toarray().ravel()
-    return np.maximum(np.asarray(high, dtype=np.float64), -np.asarray(low, dtype=np.float64))
+    largest = np.maximum(np.asarray(high, dtype=np.float64), -np.asarray(low, dtype=np.float64))
+    return np.where(largest > 0.0, largest, 1.0)
 
 
 Powers = tuple[Any, Floats, Floats, Floats, Floats, Floats]
