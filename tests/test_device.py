@@ -18,6 +18,7 @@ from angcal import (
     Logit,
     ScoreCalibratedClassifier,
 )
+from angcal.arrays import on_host
 from angcal.covariance import ScoreScale
 from angcal.curve import CalibratedCurve, ConstantCurve
 from angcal.links.multiclass import OneVsRest, Softmax
@@ -176,6 +177,86 @@ def test_newton_finds_scikit_learns_optimum(C, fit_intercept, shape):
     warm = problem.continued(cold, tol=1e-4)
     assert warm.newton_steps == 0
     assert problem.passes - before == 2
+
+
+def half_precision(monkeypatch):
+    """Copies in half precision on the CPU too, where they are slow but the same numbers."""
+    monkeypatch.setattr("angcal.rows.tensors.has_room_for_half", lambda X: True)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_products_in_half_precision_keep_columns_far_from_zero(monkeypatch, intercept):
+    half_precision(monkeypatch)
+    rng = np.random.default_rng(0)
+    # A year, whose spread bfloat16 could not hold, beside columns of very different sizes.
+    X = rng.normal(size=(300, 40)) * np.logspace(-6, 6, 40)
+    X[:, 3] = 2000.0 + rng.normal(size=300)
+    rows = as_rows(torch.asarray(X, dtype=torch.float32), intercept)
+    rough = rows.single()
+    assert rough.is_rough
+    assert not rows.is_rough
+    assert rough is rows.single()
+    size = np.append(1.0 / X.std(axis=0), [1.0] * intercept)
+    V = rows.place(rng.normal(size=(rows.width, 5)) * size[:, None])
+    U = rows.place(rng.normal(size=(300, 5)))
+    for exact, found, unit in (
+        (rows.forward(V), rough.forward(V), 1.0),
+        (rows.backward(U), rough.backward(U), size[:, None]),
+    ):
+        exact, found = exact.numpy() * unit, found.numpy() * unit
+        # Each of up to 300 terms is off by 2⁻⁹ at most, in either factor, and the sum as well.
+        assert np.all(np.abs(exact - found) < 2.0**-8 * (np.abs(exact) + 2.0 * np.sqrt(300)))
+        assert np.sqrt(np.mean((exact - found) ** 2)) < 4e-3 * np.std(exact)
+    before = rows.passes
+    rough.curve(V, rows.place(np.ones((300, 1))))
+    assert rows.passes - before == 2
+
+
+@pytest.mark.parametrize(("n", "d", "C"), [(900, 300, 1.0), (700, 1000, 0.01)])
+def test_a_fit_with_steps_in_half_precision_is_the_same(monkeypatch, dispatch, n, d, C):
+    sim = simulate(n, d, link=Logit(3.0, 1.0), random_state=0)
+    X = torch.asarray(np.sqrt(d) * sim.X, dtype=torch.float32)
+    X[:, 0] += 30.0
+    y, model = torch.asarray(sim.y), LogisticRegression(C=C, tol=1e-5)
+    full = AngularCalibratedClassifier(model).fit(X, y)
+    half_precision(monkeypatch)
+    found = AngularCalibratedClassifier(model).fit(X, y)
+    spread = full.observables_.scores.std()
+    moved = found.observables_.scores - full.observables_.scores
+    assert np.sqrt(np.mean(moved**2)) < 0.01 * spread
+    error = found.observables_.loo_scores - full.observables_.loo_scores
+    assert np.sqrt(np.mean(error**2)) < 0.03 * spread
+    assert abs(found.angle_.cosine - full.angle_.cosine) < 0.2 * full.angle_.standard_error
+    assert found.passes_ <= 1.3 * full.passes_
+
+
+def test_columns_too_alike_for_half_precision_are_solved_in_full(monkeypatch):
+    """What tells twin columns apart is below three digits."""
+    half_precision(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 20))
+    X = np.hstack([X, X + 1e-3 * rng.normal(size=X.shape)])
+    y = (rng.random(500) < 1 / (1 + np.exp(-300.0 * (X[:, 0] - X[:, 20])))).astype(float)
+    rows = as_rows(torch.asarray(X, dtype=torch.float32), True)
+    problem = NewtonCG(rows, y, np.ones(500), np.array([1e-3]))
+    found = problem.solve(tol=0.0, gradient_tol=1e-5)
+    exact = NewtonCG(as_rows(X, True), y, np.ones(500), np.array([1e-3]))
+    expected = exact.solve(tol=0.0, gradient_tol=1e-8)
+    spread = float(np.std(expected.scores))
+    assert np.sqrt(np.mean((on_host(found.scores) - expected.scores) ** 2)) < 0.02 * spread
+    assert not problem._single.is_rough
+
+
+def test_a_small_gradient_alone_does_not_end_a_fit(dispatch):
+    """With more columns than rows a gradient of 1e-4 is small while scores still move."""
+    sim = simulate(300, 900, link=Logit(3.0, 1.0), random_state=0)
+    X = 3.0 * np.sqrt(900) * sim.X
+    y = torch.asarray(sim.y)
+    found = AngularCalibratedClassifier(LogisticRegression()).fit(torch.asarray(X), y)
+    exact = AngularCalibratedClassifier(LogisticRegression(tol=1e-8, max_iter=5000)).fit(X, sim.y)
+    expected = exact.observables_.scores
+    moved = found.observables_.scores - expected
+    assert np.sqrt(np.mean(moved**2)) < 0.02 * expected.std()
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,20 @@ def test_deviations_of_columns_are_weighted_ones(convert):
     assert_allclose(column_deviations(rows, weights), expected, rtol=1e-9)
 
 
+def test_deviations_of_very_large_small_and_level_columns():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(400, 7))
+    X = Z * [1e-250, 1e250, 1.0, 1.0, 1.0, 0.0, 1e-17]
+    X += [0.0, 0.0, 1e8, 0.0, 0.0, 5.0, 0.1]
+    X[0, 3], X[:, 4] = 1e12, 0.0
+    X[7, 4] = 1.0
+    weights = rng.uniform(0.5, 2.0, 400)
+    exact = X.astype(np.longdouble)
+    expected = np.sqrt(np.average((exact - np.average(exact, 0, weights)) ** 2, 0, weights))
+    expected[5:] = 0.0  # level, or all but for rounding
+    assert_allclose(column_deviations(X, weights), expected.astype(float), rtol=1e-9)
+
+
 def test_the_look_at_columns_takes_no_second_copy():
     X = np.random.default_rng(0).normal(size=(40_000, 50))
     tracemalloc.start()

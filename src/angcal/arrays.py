@@ -74,6 +74,21 @@ def placed_like(values: Any, X: Any) -> Any:
     return namespace_of(X).asarray(converted, dtype=X.dtype, device=X.device)
 
 
+def has_room_for_half(X: Any) -> bool:
+    """Whether products with a copy of X in half precision are faster, and memory has room for it.
+
+    Of PyTorch's tensors in single precision on a GPU.
+    """
+    if not getattr(X, "is_cuda", False) or str(X.dtype) != "torch.float32":
+        return False
+    import torch
+
+    free = torch.cuda.mem_get_info(X.device)[0]
+    free += torch.cuda.memory_reserved(X.device) - torch.cuda.memory_allocated(X.device)
+    # Twice the copy's 2 bytes an entry, so that something is left for all else.
+    return bool(X.numel() >= plan.HALF_ENTRIES and free > 4 * X.numel())
+
+
 def factor_like(values: Floats, X: Any) -> Any:
     """Factors of the columns of X's kind; a single one as a number, which needs no transfer."""
     if values.size == 1 and not isinstance(X, np.ndarray):

@@ -15,10 +15,17 @@ CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
 """Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU."""
 ROWS_AT_ONCE = 1 << 20
 """Rows of which some numbers each are in memory at a time, in place of those of all rows."""
-GRAM_ENTRIES = 1 << 19
-"""Entries of a piece whose squares are summed where rows are far: 2 to 4 MB."""
+PIECE_ENTRIES = 1 << 19
+"""Entries of a piece that is multiplied there and back while it is in the cache: 2 MB in single
+precision. Of 2^17 to 2^20 the best with two threads of BLAS, and as good as any with one."""
+FEW_COLUMNS = 4
+"""Columns up to which a product for each is faster: two take 12 ms in place of 33 at 100,000×500,
+sixteen would take 99 in place of 45."""
 PRODUCT_ENTRIES = 50_000_000
 """Entries of X̃V, or of all matrices of a pass, that are held at a time (200 to 400 MB)."""
+HALF_ENTRIES = 1 << 25
+"""Entries from which a tensor on a GPU gets a copy in half precision: on an H200 a product with it
+takes half the time for one column, a fifth for sixteen. A smaller one waits for the host."""
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 

@@ -441,7 +441,7 @@ def gpu_table(folder: Path) -> str:
     columns: Columns = {
         "case": lambda row: f"{row.n}x{row.d} {row.dtype} C={row.C:g}",
         "seconds": timed,
-        "passes": lambda row: str(row.passes),
+        "passes (of them in half precision)": lambda row: f"{row.passes} ({row.passes_in_half})",
         "floor, s": lambda row: f"{row.floor_seconds:.4f}",
         "to the floor": lambda row: mark(row.over_floor, GPU_FLOOR_BAR),
         "peak GB (X)": lambda row: (

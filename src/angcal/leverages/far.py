@@ -230,7 +230,7 @@ def precision(single: bool) -> type:
 def gram_of_block(X: Any, D: Floats, intercept: bool, dtype: Any = np.float64) -> Floats:
     """X̃_bᵀ diag(D) X̃_b, each piece in the precision given and their sum in double."""
     half, d = np.sqrt(D).astype(dtype), X.shape[1]
-    most = max(1, min(X.shape[0], plan.GRAM_ENTRIES // max(d, 1)))
+    most = max(1, min(X.shape[0], plan.PIECE_ENTRIES // max(d, 1)))
     buffer = np.empty((most, d + intercept), dtype=dtype)
 
     def scaled() -> Iterator[Floats]:

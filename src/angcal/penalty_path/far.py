@@ -267,7 +267,7 @@ def _judged_of(sums: tuple[Floats, ...], weights: Floats, df: Floats, varies: np
 def _pieces(X: Any, m: int) -> Any:
     """Pieces of a block of which a dozen arrays with an entry for each penalty stay small."""
     d = max(X.shape[1], 1)
-    return dense_parts(X, 2 * plan.GRAM_ENTRIES * d // max(d, 8 * m))
+    return dense_parts(X, 2 * plan.PIECE_ENTRIES * d // max(d, 8 * m))
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,15 +87,27 @@ def column_deviations(X: Any, weights: Floats) -> Floats:
     if sparse.issparse(X):
         second, _, unit = _moments(X, weights)
         return np.sqrt(second) * unit
-    share, unit, (n, d) = weights / weights.sum(), _units_of(X), X.shape
+    share, (n, d) = weights / weights.sum(), X.shape
+    # About the first row, so that columns far from zero lose no digits.
+    first = X[0].astype(np.float64)
     mean, second = np.zeros(d), np.zeros(d)
-    for rows in slices(n, plan.CACHE_ENTRIES, d):
-        mean += share[rows] @ (X[rows] / unit)
-    for rows in slices(n, plan.CACHE_ENTRIES, d):
-        deviations = X[rows] / unit
-        deviations -= mean
-        second += share[rows] @ np.square(deviations, out=deviations)
-    return np.sqrt(np.where(second > 1e-24, second, 0.0)) * unit
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows in slices(n, plan.CACHE_ENTRIES, d):
+            steps = np.subtract(X[rows], first)
+            mean += share[rows] @ steps
+            second += share[rows] @ np.square(steps, out=steps)
+        found = second - mean**2
+        size = first**2 + second
+    # Squares of very large and very small numbers are none.
+    doubtful = np.flatnonzero(~((found > 1e-9 * second) & (size > 1e-200) & (size < 1e200)))
+    deviations = np.sqrt(np.where(found > 1e-24 * size, found, 0.0))
+    if len(doubtful):
+        unit = _units_of(X[:, doubtful])
+        part = X[:, doubtful] / unit
+        part -= share @ part
+        second = share @ np.square(part, out=part)
+        deviations[doubtful] = np.sqrt(np.where(second > 1e-24, second, 0.0)) * unit
+    return deviations
 
 
 def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:

@@ -38,11 +38,14 @@ class Rows(ABC):
         helps. Those of a Cholesky factor do not.
     far : bool
         Whether every pass reads the rows anew (:class:`FarRows`).
+    is_rough : bool
+        Whether products are good to three digits only.
     passes : int
         Products with X so far.
     """
 
     far = False
+    is_rough = False
     has_own_columns = True
     # Columns that are zero in most rows are those of X itself: a rotation mixes all of them.
     has_rare_columns = True
@@ -78,6 +81,10 @@ class Rows(ABC):
     @abstractmethod
     def single(self) -> Rows:
         """The same rows in single precision, or as they are where that is not ours to choose."""
+
+    def converted(self) -> Rows:
+        """As `single`, for few passes: without a copy of a large X."""
+        return self.single()
 
     def sum(
         self,

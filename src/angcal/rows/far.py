@@ -22,7 +22,7 @@ def _far_product(X: Any, V: Any) -> Any:
     if V.dtype == np.float64 or is_tensor(X):
         return forward_product(X, V)
     found = np.empty((X.shape[0], *V.shape[1:]), dtype=V.dtype)
-    for part, x in dense_parts(X, plan.GRAM_ENTRIES, V.dtype, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, V.dtype, reuse=True):
         found[part] = x @ V
     return found
 
@@ -32,7 +32,7 @@ def _far_curve(intercept: bool, X: Any, V: Any, D: Any) -> Any:
     if is_tensor(X):
         return there_and_back(forward_product, backward_product, intercept, X, V, D)
     total = np.zeros(V.shape)
-    for part, x in dense_parts(X, plan.GRAM_ENTRIES, V.dtype, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, V.dtype, reuse=True):
         total += there_and_back(np.matmul, _transposed, intercept, x, V, D[part])
     return total.astype(V.dtype, copy=False)
 
@@ -232,7 +232,7 @@ def times_columns(X: Any, T: Floats) -> Any:
     """XT for (d,) factors, of X's kind, or for a (d, k) matrix, in double precision."""
     if T.ndim == 2:
         found = np.empty((X.shape[0], T.shape[1]))
-        for part, rows in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+        for part, rows in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
             np.matmul(rows, T, out=found[part])
         return found
     if sparse.issparse(X):

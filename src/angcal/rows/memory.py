@@ -18,6 +18,11 @@ def forward_product(X: Any, V: Any) -> Any:
     """XV, in the precision of V."""
     if V.dtype == np.float64:
         return product(X, V)
+    if _has_few_columns(V):
+        out = np.empty((V.shape[1], X.shape[0]), dtype=V.dtype)
+        for column, image in zip(V.T, out, strict=True):
+            np.matmul(X, column, out=image)
+        return out.T
     return (V.T @ X.T).T if _is_large(X, V) else X @ V
 
 
@@ -25,7 +30,17 @@ def backward_product(X: Any, U: Any) -> Any:
     """XᵀU, in the precision of U."""
     if U.dtype == np.float64:
         return transposed_product(X, U)
+    if _has_few_columns(U):
+        out = np.empty((U.shape[1], X.shape[1]), dtype=U.dtype)
+        for column, sums in zip(U.T, out, strict=True):
+            np.matmul(column, X, out=sums)
+        return out.T
     return (U.T @ X).T if _is_large(X, U) else X.T @ U
+
+
+def _has_few_columns(V: Any) -> bool:
+    """Whether one product for each column is faster: BLAS copies X before it multiplies several."""
+    return V.ndim == 2 and 1 < V.shape[1] <= plan.FEW_COLUMNS
 
 
 def _is_large(X: Any, V: Any) -> bool:
@@ -51,11 +66,12 @@ class DenseRows(Rows):
         return self.X.dtype
 
     def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
-        n = self.shape[0]
-        if n * entries_per_row <= plan.PRODUCT_ENTRIES:
+        n, d = self.shape
+        if not entries_per_row or n * max(d, entries_per_row) <= plan.BLOCK_ENTRIES:
             yield slice(0, n), self.X
             return
-        for rows in slices(n, plan.PRODUCT_ENTRIES, entries_per_row):
+        # A piece is still in the cache when the second product asks for it.
+        for rows in slices(n, plan.PIECE_ENTRIES, max(d, entries_per_row)):
             yield rows, self.X[rows]
 
     def take(self, index: np.ndarray) -> Floats:
@@ -71,6 +87,11 @@ class DenseRows(Rows):
                 rows.X, rows.passes = self.X.astype(np.float32), 0
             self._single = rows
         return self._single
+
+    def converted(self) -> DenseRows:
+        if self.X.dtype == np.float32 or self._single is not None:
+            return self.single()
+        return self.single() if self.X.size <= plan.BLOCK_ENTRIES else ConvertedRows(self)
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         if self.X.size > plan.BLOCK_ENTRIES:
@@ -88,8 +109,52 @@ class DenseRows(Rows):
         return backward_product(X, U)
 
 
+class ConvertedRows(DenseRows):
+    """Rows of a large array of doubles in single precision, converted as they are read.
+
+    Without a copy of X. A pass takes a tenth longer than over one, so that twenty passes cost no
+    more than making it; where memory is fresh, making it takes as long as a whole fit.
+    """
+
+    def __init__(self, rows: DenseRows) -> None:
+        super().__init__(rows.X, rows.intercept)
+        self.has_own_columns, self.has_rare_columns = rows.has_own_columns, rows.has_rare_columns
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.float32)
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        buffer = np.empty(0, dtype=np.float32)
+        for rows in slices(self.shape[0], plan.PIECE_ENTRIES, max(self.shape[1], entries_per_row)):
+            block = self.X[rows]
+            if len(buffer) < len(block):
+                buffer = np.empty(block.shape, dtype=np.float32)
+            with np.errstate(over="ignore"):  # as in a copy
+                np.copyto(buffer[: len(block)], block, casting="same_kind")
+            yield rows, buffer[: len(block)]
+
+    def take(self, index: np.ndarray) -> Floats:
+        with np.errstate(over="ignore"):
+            return self.X[index].astype(np.float32)
+
+    def single(self) -> DenseRows:
+        return self
+
+
 class SparseRows(DenseRows):
     """Rows of a SciPy sparse matrix."""
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        n = self.shape[0]
+        if n * entries_per_row <= plan.PRODUCT_ENTRIES:
+            yield slice(0, n), self.X
+            return
+        for rows in slices(n, plan.PRODUCT_ENTRIES, entries_per_row):
+            yield rows, self.X[rows]
+
+    def converted(self) -> DenseRows:
+        return self.single()
 
     def take(self, index: np.ndarray) -> Floats:
         return self.X[index].toarray()

@@ -9,7 +9,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import concatenate, namespace_of, on_host, placed_like, slices
+from angcal.arrays import concatenate, has_room_for_half, namespace_of, on_host, placed_like, slices
 from angcal.rows.base import Rows
 
 
@@ -19,6 +19,7 @@ class TensorRows(Rows):
     def __init__(self, X: Any, intercept: bool) -> None:
         super().__init__(X.shape, intercept)
         self.X, self.xp = X, namespace_of(X)
+        self._brief: TensorRows | None = None
 
     @property
     def dtype(self) -> Any:
@@ -45,7 +46,10 @@ class TensorRows(Rows):
         return self.X[self.xp.asarray(index, device=self.X.device), :]
 
     def single(self) -> TensorRows:
-        return self
+        if self._brief is None:
+            half = has_room_for_half(self.X)
+            self._brief = HalfTensorRows(self) if half else self
+        return self._brief
 
     @property
     def marks(self) -> Floats:
@@ -73,12 +77,51 @@ class TensorRows(Rows):
             yield rows, block * block
 
 
+class HalfTensorRows(TensorRows):
+    """Rows of a tensor of PyTorch whose products come from a copy in bfloat16.
+
+    For Newton's steps, which the gradient in full precision corrects, and for sampled leverages,
+    which need to be good to a few per mille. bfloat16 has the range of single precision and three
+    digits, so that columns are stored about their means. Moments and single rows are those of X.
+    """
+
+    is_rough = True
+
+    def __init__(self, rows: TensorRows) -> None:
+        super().__init__(rows.X, rows.intercept)
+        self._full, X, n = rows, rows.X, rows.shape[0]
+        self._means = (self.xp.ones(n, dtype=X.dtype, device=X.device) @ X) / n
+        self._half = self.xp.empty_like(X, dtype=self.xp.bfloat16)
+        for part in slices(n, plan.DEVICE_ENTRIES, self.shape[1]):
+            self._half[part] = X[part] - self._means
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        yield slice(0, self.shape[0]), self._half
+
+    def single(self) -> TensorRows:
+        return self
+
+    def _count(self, products: int) -> None:
+        self._full._count(products)
+
+    def ahead(self, X: Any, V: Any) -> Any:
+        return (X @ V.bfloat16()).to(V.dtype) + self._means @ V
+
+    def back(self, X: Any, U: Any) -> Any:
+        sums = U.sum(0)
+        level = self._means if U.ndim == 1 else self._means[:, None]
+        return (X.T @ U.bfloat16()).to(U.dtype) + level * sums
+
+
 class ScaledTensorRows(TensorRows):
     """Columns of a tensor times factors, without a copy of it: products are multiplied instead."""
 
-    def __init__(self, X: Any, intercept: bool, factors: Floats) -> None:
+    def __init__(
+        self, X: Any, intercept: bool, factors: Floats, plain: TensorRows | None = None
+    ) -> None:
         super().__init__(X, intercept)
-        self._plain, self._factors = TensorRows(X, intercept), self.place(factors)
+        self._plain = TensorRows(X, intercept) if plain is None else plain
+        self._factors = self.place(factors)
 
     @property
     def whole(self) -> Any:
@@ -90,6 +133,14 @@ class ScaledTensorRows(TensorRows):
 
     def take(self, index: np.ndarray) -> Any:
         return super().take(index) * self._factors
+
+    def single(self) -> TensorRows:
+        if self._brief is None:
+            plain = self._plain.single()
+            if plain is self._plain:
+                return self
+            self._brief = ScaledTensorRows(self.X, self.intercept, self._factors, plain)
+        return self._brief
 
     def forward(self, V: Any) -> Any:
         self._count(1)

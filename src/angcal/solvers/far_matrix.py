@@ -257,7 +257,7 @@ def _ladder_of_block(
     k = len(shares)
     value, gradient = np.zeros(k), np.zeros((len(ray), k))
     D = np.empty((X.shape[0], k))
-    for part, x in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
         labels, weights, both = y[part, None], omega[part, None], scores_of_block(x, ray, intercept)
         U = both if k == 1 else both[:, :1] + shares * both[:, 1:]
         residual, curvature = loss.terms(U, labels, np)
@@ -285,7 +285,7 @@ def _closing_of_block(
     """(scores and marks, X̃ᵀψ)."""
     both, gradient = np.hstack([V, directions]), np.zeros(V.shape)
     lines = np.empty((X.shape[0], both.shape[1]))
-    for part, x in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
         lines[part] = scores_of_block(x, both, intercept)
         residual, _ = loss.terms(np.ascontiguousarray(lines[part, :1]), y[part, None], np)
         gradient += pulled(x, omega[part, None] * residual, intercept)

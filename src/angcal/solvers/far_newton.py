@@ -331,7 +331,7 @@ def _look_of_block(
     """(Σωℓ, X̃ᵀψ, ΣD) of every problem."""
     value: Any = 0.0
     gradient, totals = np.zeros(V.shape), np.zeros(V.shape[1])
-    for part, x in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
         labels, weights = y[part, None], omega[part, None]
         U = scores_of_block(x, V, intercept)
         residual, curvature = loss.terms(U, labels, np)
@@ -349,13 +349,13 @@ def _product_of_block(
     total = np.zeros(P.shape)
     if P.shape[1] == 1:
         # Products with one column at a time are faster than with two, on rows in the cache.
-        for part, x in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+        for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
             U, images = (scores_of_block(x, v, intercept) for v in (V, P))
             _, curvature = loss.terms(U, y[part, None], np)
             images *= loss.weighted(curvature, omega[part, None])
             total += pulled(x, images, intercept)
         return total
-    for part, x in dense_parts(X, plan.GRAM_ENTRIES, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
         both = scores_of_block(x, np.hstack([V, P]), intercept)
         U, images = both[:, : V.shape[1]], both[:, V.shape[1] :]
         # Blocks of some losses are views of several axes, which takes whole arrays.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.arrays import concatenate, factor_like, on_host
+from angcal.arrays import concatenate, factor_like, namespace_of, on_host
 from angcal.losses import BlockLoss, Logistic
 from angcal.rows import Rows
 from angcal.solvers.conjugate_gradients import ResidualDrop, conjugate_gradients
@@ -102,6 +102,10 @@ class RidgeProblems:
     MOST_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
     # Share of a Newton step's residual that its solution may leave: loose at first, then tighter.
     LOOSE, TIGHT = 0.3, 0.03
+    # Of the scores' spread: what a fit may have left to move where its gradient is small enough.
+    LARGEST_MOVE = 0.01
+    # Of the last gradient: a step that leaves so much was not solved, as products are too rough.
+    SLOW = 0.7
 
     def __init__(
         self,
@@ -170,13 +174,16 @@ class RidgeProblems:
         """Whether J has not risen; near the optimum it changes by less than its sum's rounding."""
         return value <= before + 1e-13 * np.abs(before)
 
-    def share_moved(self, image: Floats, scores: Floats, coef: Floats) -> Floats:
-        """rms(X̃δ)/sd(u) of each problem; NaN where every weight is zero."""
-        shift = np.sqrt(self.per_problem(image**2).mean(axis=0))
-        spread = np.sqrt(self.per_problem(np.var(scores, axis=0)[None, :])[0])
-        moved = self.per_problem(np.abs(coef)).any(axis=0)
+    def share_moved(self, image: Any, scores: Any, coef: Floats | None = None) -> Floats:
+        """rms(X̃δ)/sd(u) of each problem; NaN where every weight of ``coef`` is zero."""
+        xp = namespace_of(image)
+        squares = self.per_problem(on_host(xp.mean(image * image, axis=0))[None, :])[0]
+        spread = self.per_problem(on_host(xp.std(scores, axis=0))[None, :] ** 2)[0]
         with np.errstate(over="ignore"):  # scores that do not differ are infinitely far from it
-            return np.where(moved, shift / np.maximum(spread, np.finfo(float).tiny), np.nan)
+            share = np.sqrt(squares) / np.maximum(np.sqrt(spread), np.finfo(float).tiny)
+        if coef is None:
+            return share
+        return np.where(self.per_problem(np.abs(coef)).any(axis=0), share, np.nan)
 
 
 class NewtonCG(RidgeProblems):
@@ -220,7 +227,8 @@ class NewtonCG(RidgeProblems):
         tol : float
             A problem is solved when its next step, by the Hessian's diagonal, is ``tol``·‖V‖.
         gradient_tol : float, default=0
-            Or when the largest entry of its mean gradient is at most this.
+            Or when the largest entry of its mean gradient is at most this, and scores have no more
+            than a small share of their spread to move.
         """
         V, place, xp = self.start(), self.rows.place, self.rows.xp
         # Made where the rows are: it is as large as n × q·m.
@@ -263,11 +271,19 @@ class NewtonCG(RidgeProblems):
         left, strengths = np.arange(self.m), self.strengths
         first, value = np.full(self.m, np.inf), self.objective(U, V, strengths)
         finished: dict[int, tuple[Any, Any, bool, float]] = {}
-        steps = 0
+        steps, last = 0, np.inf
+        moved, size_before = np.array(1.0), np.array(0.0)  # no step yet
         for steps in range(self.MOST_STEPS + 1):
             state = _State(self, strengths, V, U)
             first = np.minimum(first, state.size)
-            done = state.is_small(tol) | (state.mean_gradient <= gradient_tol)
+            largest = float(state.mean_gradient.max())
+            if self._single.is_rough and largest > self.SLOW * last:
+                self._single = self.rows
+            last = largest
+            # Newton's steps shrink with the gradient; a small one alone does not say that scores
+            # are those of the optimum.
+            settled = moved * state.size <= self.LARGEST_MOVE * size_before
+            done = state.is_small(tol) | ((state.mean_gradient <= gradient_tol) & settled)
             kept = ~done & (steps < self.MOST_STEPS)
             self._store(finished, left, ~kept, V, U, done, state.mean_gradient)
             if not kept.any():
@@ -279,12 +295,14 @@ class NewtonCG(RidgeProblems):
             placed = self._factor(share)
             V = V + placed * step
             # Scores that are moved along with steps in single precision are good to this.
-            if tol < 1e-5:
+            if tol < 1e-5 or self._single.is_rough:
                 U = self.rows.forward(V)
                 value = self.objective(U, V, strengths)
             else:
                 U = U + placed * image
             kept = share > 0  # rounding leaves the others nothing to gain
+            if gradient_tol > 0:
+                moved, size_before = self.share_moved(placed * image, U)[kept], state.size[kept]
             self._store(finished, left, ~kept, V, U, np.zeros(len(left), bool), state.mean_gradient)
             if not kept.any():
                 break
