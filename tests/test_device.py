@@ -195,7 +195,6 @@ def test_products_in_half_precision_keep_columns_far_from_zero(monkeypatch, inte
     rough = rows.single()
     assert rough.is_rough
     assert not rows.is_rough
-    assert rough is rows.single()
     size = np.append(1.0 / X.std(axis=0), [1.0] * intercept)
     V = rows.place(rng.normal(size=(rows.width, 5)) * size[:, None])
     U = rows.place(rng.normal(size=(300, 5)))

@@ -104,7 +104,7 @@ class RidgeProblems:
     LOOSE, TIGHT = 0.3, 0.03
     # Of the scores' spread: what a fit may have left to move where its gradient is small enough.
     LARGEST_MOVE = 0.01
-    # Of the last gradient: a step that leaves so much was not solved, as products are too rough.
+    # Of the last gradient, by either measure: where so much is left products are too rough.
     SLOW = 0.7
 
     def __init__(
@@ -271,15 +271,15 @@ class NewtonCG(RidgeProblems):
         left, strengths = np.arange(self.m), self.strengths
         first, value = np.full(self.m, np.inf), self.objective(U, V, strengths)
         finished: dict[int, tuple[Any, Any, bool, float]] = {}
-        steps, last = 0, np.inf
+        steps, last = 0, np.full(2, np.inf)
         moved, size_before = np.array(1.0), np.array(0.0)  # no step yet
         for steps in range(self.MOST_STEPS + 1):
             state = _State(self, strengths, V, U)
             first = np.minimum(first, state.size)
-            largest = float(state.mean_gradient.max())
-            if self._single.is_rough and largest > self.SLOW * last:
+            left_over = np.array([state.mean_gradient.max(), state.size.max()])
+            if self._single.is_rough and np.all(left_over > self.SLOW * last):
                 self._single = self.rows
-            last = largest
+            last = left_over
             # Newton's steps shrink with the gradient; a small one alone does not say that scores
             # are those of the optimum.
             settled = moved * state.size <= self.LARGEST_MOVE * size_before
