@@ -102,6 +102,7 @@ FOUND = (
         seed=100000,
     ),
     Case(n=30, d=20, design="counts", signal=0.0, seed=152996),
+    Case(n=20, d=150, n_classes=3, design="jittered copies", model="path", seed=1323),
 )
 
 
