@@ -436,7 +436,7 @@ class _State:
         unit = np.where(unit > 0, unit, 1.0)
         per_column = solver._factor(unit)
         rhs = _converted(-self._gradient / per_column, single)
-        # Where nothing is left of a curvature, infinity times a gradient of zero would be no number.
+        # Where no curvature is left, infinity times a gradient of zero would be no number.
         scale = self._scale if single.xp is not np else np.minimum(self._scale, LARGEST_SCALE)
         scale, D = _converted(scale, single), solver.loss.converted(self._D, single)
         penalty = single.place(solver.penalty(self._strengths))
