@@ -103,6 +103,7 @@ FOUND = (
     ),
     Case(n=30, d=20, design="counts", signal=0.0, seed=152996),
     Case(n=20, d=150, n_classes=3, design="jittered copies", model="path", seed=1323),
+    Case(d=5, n_classes=4, design="huge", container="float32", seed=12092),
 )
 
 
