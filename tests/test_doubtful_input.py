@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.covariance import LedoitWolf
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +22,7 @@ from angcal import (
     ScoreCalibratedClassifier,
 )
 from angcal.curve import angular_probability, tabulated_probability
+from angcal.estimators.repeats import copies
 from angcal.simulation import AutoregressiveCovariance, simulate
 
 LINK = Logit(3.0, 1.0)
@@ -120,6 +122,49 @@ def test_near_copies_and_copies_under_a_strong_penalty_are_noticed(rows, copies,
     copied = np.repeat(X, copies, axis=0) + jitter * rng.normal(size=(rows * copies, d))
     with pytest.warns(RepeatedRowsWarning, match=f"{rows * copies} of {rows * copies} rows"):
         AngularCalibratedClassifier(base(C=C)).fit(copied, np.repeat(y, copies))
+
+
+@pytest.mark.parametrize("d", [3, 5, 10, 40, 300])
+def test_near_copies_are_found_where_a_gap_tells_them(d):
+    rng = np.random.default_rng(40_000_000)
+    once = rng.normal(size=(100, d))
+    source = np.repeat(np.arange(100), 2)
+    jitter = 0.01 if d < 10 else 0.05
+    twice = once[source] + jitter * rng.normal(size=(200, d))
+    for X in (twice, 1e30 * twice, csr_array(twice)):
+        found = copies(X)
+        assert 97 <= len(np.unique(found)) <= 100  # of few columns some are as near by chance
+        np.testing.assert_array_equal(found[::2], found[1::2])
+    assert len(np.unique(copies(rng.normal(size=(200, d))))) == 200
+
+
+@pytest.mark.filterwarnings("ignore::angcal.AngleWarning")
+def test_near_copies_of_weak_signals_in_many_classes_are_noticed():
+    rng = np.random.default_rng(40_000_001)
+    source = np.repeat(np.arange(50), 3)
+    X = rng.normal(size=(50, 10))[source] + 0.02 * rng.normal(size=(150, 10))
+    y = rng.integers(0, 4, 50)[source]
+    with pytest.warns(RepeatedRowsWarning, match="150 of 150 rows"):
+        AngularLogisticRegressionCV(Cs=4).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRowsWarning)
+        AngularLogisticRegressionCV(Cs=4).fit(X, y, groups="copies")
+
+
+def _separated():
+    """Four classes that 30 of 60 columns separate; the others hardly vary."""
+    rng = np.random.default_rng(40_000_003)
+    X = rng.normal(size=(80, 60)) * np.where(np.arange(60) < 45, 1.0, 1e-4)
+    return X, rng.integers(0, 4, 80)
+
+
+@pytest.mark.filterwarnings("ignore::angcal.AngleWarning")
+def test_penalties_whose_fits_end_short_of_the_optimum_are_left_out():
+    X, y = _separated()
+    with pytest.warns(PenaltyWarning, match="Cs above 1 are left out"):
+        found = AngularLogisticRegressionCV([1e-2, 1.0, 1e10]).fit(X, y)
+    np.testing.assert_array_equal(found.Cs_, [1e-2, 1.0])
+    assert len(found.path_.log_loss) == len(found.coefs_paths_) == 2
 
 
 def test_the_end_of_the_given_penalties_is_noticed():

@@ -19,7 +19,7 @@ from angcal import (
     ScoreCalibratedClassifier,
 )
 from angcal.angle import ROWS_DEPEND
-from angcal.estimators.training import copies
+from angcal.estimators.repeats import copies
 from angcal.leverages.groups import Blocks, Groups, groups_of, leave_groups_out
 from angcal.links.multiclass import Softmax
 from angcal.notices import AngleWarning, RepeatedRowsWarning

@@ -67,6 +67,43 @@ FOUND = (
     Case(n=20, d=150, design="huge", model="path", rare=True, weights="one huge"),
     Case(n=12, d=40, model="penalties", pool="shifted", signal=0.0, seed=475181360),
     Case(design="heavy", pool="same", signal=0.5, seed=65384),
+    Case(
+        n=150,
+        d=2,
+        n_classes=6,
+        design="jittered copies",
+        model="penalties",
+        signal=20.0,
+        rare=True,
+        seed=19,
+    ),
+    Case(
+        n=150,
+        d=3,
+        n_classes=6,
+        design="jittered copies",
+        model="folds",
+        signal=20.0,
+        rare=True,
+        seed=2489,
+    ),
+    Case(
+        n=150, d=3, n_classes=6, design="jittered copies", model="penalties", signal=20.0, seed=636
+    ),
+    Case(n=20, d=1, design="copies", signal=0.0, rare=True, seed=14329672),
+    Case(n=150, d=150, design="huge", base="hinge"),
+    Case(
+        n=100,
+        d=150,
+        n_classes=4,
+        design="nearly lowrank",
+        model="penalties",
+        signal=0.0,
+        seed=100000,
+    ),
+    Case(n=30, d=20, design="counts", signal=0.0, seed=152996),
+    Case(n=20, d=150, n_classes=3, design="jittered copies", model="path", seed=1323),
+    Case(d=5, n_classes=4, design="huge", container="float32", seed=12092),
 )
 
 

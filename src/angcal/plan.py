@@ -29,6 +29,9 @@ takes half the time for one column, a fifth for sixteen. A smaller one waits for
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 
+MOST_PAIRED_ROWS = 2000
+"""Rows of which all pairs are looked at for copies: 0.05 s."""
+
 # -- fewer columns for a path of ridge penalties ---------------------------------------------
 
 LONGEST_EIGENBASIS = 512

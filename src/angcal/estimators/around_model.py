@@ -20,7 +20,8 @@ from angcal.estimators.base_model import (
 )
 from angcal.estimators.far import far_intercept, fit_far
 from angcal.estimators.prediction import CalibratedPrediction
-from angcal.estimators.training import Training, validated, warn_about_repeats
+from angcal.estimators.repeats import warn_about_repeats
+from angcal.estimators.training import Training, validated
 from angcal.estimators.units import warn_about_units
 from angcal.observables import Observables, observe
 from angcal.problem import LinearFit

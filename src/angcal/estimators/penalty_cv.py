@@ -33,13 +33,13 @@ from angcal.estimators.options import (
 )
 from angcal.estimators.path_fits import PathFit, fit_paths, shares_of_paths
 from angcal.estimators.prediction import of_each_class
+from angcal.estimators.repeats import warn_about_repeats
 from angcal.estimators.training import (
     ARRAY_RULES,
     Training,
     check_tensor,
     on_device,
     validated,
-    warn_about_repeats,
 )
 from angcal.estimators.units import warn_about_units
 from angcal.intervals import Law, interval_law

@@ -1,4 +1,4 @@
-"""What a fit is given, checked: rows, codes of the classes, weights; and copies among the rows."""
+"""What a fit is given, checked: rows, codes of the classes, weights."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, namespace_of, on_host, product, refuse_dask, slices
+from angcal.arrays import is_tensor, namespace_of, on_host, refuse_dask, slices
+from angcal.estimators.repeats import copies
 from angcal.leverages.groups import Groups, groups_of
-from angcal.notices import RepeatedRowsWarning, warn
-from angcal.observables import Observables
-from angcal.rows import FarRows, TensorRows, as_rows
+from angcal.rows import FarRows, as_rows
 
 SMALLEST_SAMPLE = 5
 ARRAY_RULES: dict[str, Any] = {
@@ -329,95 +328,6 @@ def check_tensor(X: Any, n_features: int | None = None, name: str = "X") -> None
         # A finite sum proves its terms finite, without an array of flags.
         if not bool(xp.isfinite(xp.sum(block))) and not bool(xp.all(xp.isfinite(block))):
             raise ValueError(f"{name} contains NaN or infinity; impute or drop those rows first.")
-
-
-def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> None:
-    """Warn if leaving a row out, or its group, leaves its copies in, where that matters.
-
-    m copies of a row with leverage h move its score by mhψ/(1 − mhD) where they are left out
-    together, and by hψ/(1 − hD) where one is. On designs of 100 to 20,000 rows with 2 to 5 copies
-    the difference cost nothing up to 0.02 of the scores' spread, 0.2 % of the log-loss at 0.1 and
-    15 % at 0.4. Copies have the same label; rows of few values that are alike by chance have not.
-    """
-    if isinstance(training.groups, str):
-        return  # copies are left out together
-    codes, groups, numbers = training.codes, observed[0].groups, copies(X)
-    if int(numbers.max()) == len(numbers) - 1:
-        return
-    repeated = np.bincount(numbers)[numbers] > 1
-    if not (repeated.any() and _agree(codes, numbers)):
-        return
-    missed, spread, apart = 0.0, 0.0, np.arange(len(numbers))
-    if groups is not None:  # copies in one group are left out together
-        apart = np.unique([numbers, groups.codes], axis=1, return_inverse=True)[1].reshape(-1)
-        repeated = np.bincount(numbers)[numbers] > np.bincount(apart)[apart]
-    for found in observed:
-        moves = [_moves_together(found, Groups(each)) for each in (numbers, apart)]
-        missed += float(np.sum((moves[0] - moves[1]) ** 2)) / len(numbers)
-        spread += float(np.sum(np.var(found.loo_scores, axis=0)))
-    if missed <= 0.05**2 * spread:
-        return
-    count = f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies"
-    if groups is not None:
-        what = (
-            f"{count} in other groups. Leaving a group out leaves them in, so probabilities will "
-            "be too confident. Give copies the same group, or drop them."
-        )
-    else:
-        what = (
-            f"{count}. Leaving a row out leaves its copies in, so probabilities will be too "
-            "confident. Fit with groups='copies', which leaves them out together, drop the "
-            "copies, or give each distinct row a sample_weight."
-        )
-    warn(what, RepeatedRowsWarning)
-
-
-def _moves_together(found: Observables, together: Groups) -> Floats:
-    """mhψ/(1 − mhD) of rows whose copies are left out with them."""
-    h, codes = found.leverages, together.codes
-    share = together.sums(h * found.curvatures)[codes]
-    return h * together.sums(found.residuals)[codes] / np.maximum(1.0 - share, 1e-10)
-
-
-def _agree(codes: Floats, numbers: np.ndarray) -> bool:
-    """Whether rows of one number have one label, more often than chance would have it."""
-    order = np.argsort(numbers, kind="stable")
-    pairs = np.diff(numbers[order]) == 0
-    first, second = codes[order[:-1][pairs]], codes[order[1:][pairs]]
-    if not len(first) or np.mean(first == second) < 0.95:
-        return False
-    shares = np.bincount(codes.astype(np.intp)) / len(codes)
-    return float(np.sum(np.log(shares[first.astype(np.intp)]))) < np.log(1e-3)
-
-
-def copies(X: Matrix) -> np.ndarray:
-    """A number for each row, the same for rows that are equal or all but equal.
-
-    Told by three random projections that agree: rows next to each other along the first are
-    compared along the other two. All but equal are rows a thousand times closer than the closest
-    twentieth of random pairs, which of rows in clusters are those within a cluster. Of few rows it
-    is a larger share, as triples alone are two of n − 1 pairs.
-    """
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(X.shape[1], 3))
-    marks = X.marks if isinstance(X, FarRows | TensorRows) else product(X, directions)
-    n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
-    if not np.all(marks.std(axis=0) > 1e-12 * largest):
-        return np.arange(n)  # rows that are all alike say nothing at all
-    pairs = rng.integers(0, n, size=(2, min(max(n, 1000), 10_000)))
-    apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
-    closest = min(max(0.05, 8.0 / n), 0.5)
-    near = 1e-3 * np.quantile(apart, closest, axis=0) + 1e-14 * largest
-    order = np.argsort(marks[:, 0])
-    numbers, number = np.empty(n, dtype=np.intp), 0
-    for rows in slices(n, plan.ROWS_AT_ONCE):
-        own, before = order[rows], order[max(rows.start - 1, 0)]
-        differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
-        numbers[own] = number + np.cumsum(differ)
-        number = int(numbers[own[-1]])
-    if isinstance(X, FarRows):
-        X.forget_marks()
-    return numbers
 
 
 def encode(y: Any, many_classes: bool = False) -> tuple[np.ndarray, Floats]:

@@ -30,6 +30,7 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import slices
 from angcal.leverages.cholesky import (
+    TOO_LARGE,
     SingularHessianError,
     cholesky,
     penalized_cholesky,
@@ -281,11 +282,14 @@ class _Dual(WholeBlocks):
         self._Q = Q[penalized].astype(dtype)
         self._fit_intercept, self._q0 = fit_intercept, intercept_curvature
         self._U = self._free_columns(X)
-        B = outer_gram(self._P, 1.0 / self._Q, dtype)
-        if fit_intercept and intercept_curvature > 0:
-            B += 1.0 / intercept_curvature
-        B *= self._S[:, None]
-        B *= self._S
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite squares are refused below
+            B = outer_gram(self._P, 1.0 / self._Q, dtype)
+            if fit_intercept and intercept_curvature > 0:
+                B += 1.0 / intercept_curvature
+            B *= self._S[:, None]
+            B *= self._S
+        if not np.all(np.isfinite(np.diag(B))):
+            raise SingularHessianError(TOO_LARGE)
         B[np.diag_indices_from(B)] += 1.0
         self._triangle = cholesky(B, "the penalized loss")
         self._eliminate_free_columns()

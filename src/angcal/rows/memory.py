@@ -99,7 +99,7 @@ class DenseRows(Rows):
             return
         # Several penalties ask for the squares of the same few rows.
         if self._kept_squares is None:
-            self._kept_squares = np.square(self.X)
+            self._kept_squares = squares_of(self.X)
         yield slice(0, self.shape[0]), self._kept_squares
 
     def ahead(self, X: Any, V: Any) -> Any:
@@ -140,6 +140,21 @@ class ConvertedRows(DenseRows):
 
     def single(self) -> DenseRows:
         return self
+
+
+def squares_of(X: Floats) -> Floats:
+    """x² of every entry; in double precision where single has no room for them.
+
+    Examples
+    --------
+    >>> float(squares_of(np.full((1, 1), 1e30, np.float32))[0, 0]) > 9e59
+    True
+    """
+    with np.errstate(over="ignore"):
+        found = np.square(X)
+    if X.dtype == np.float32 and not np.isfinite(found.max(initial=0.0)):
+        return np.square(X, dtype=np.float64)
+    return found
 
 
 class SparseRows(DenseRows):

@@ -84,6 +84,10 @@ class Solution:
         return coef.T, intercepts, None if scores is None else np.ascontiguousarray(scores)
 
 
+LARGEST_SCALE = 1e30
+"""Inverse of a curvature that single precision has room to compute with."""
+
+
 class RidgeProblems:
     """The problems J_c of one design, and what every way to solve them shares.
 
@@ -450,7 +454,9 @@ class _State:
         unit = np.where(unit > 0, unit, 1.0)
         per_column = solver._factor(unit)
         rhs = _converted(-self._gradient / per_column, single)
-        scale, D = _converted(self._scale, single), solver.loss.converted(self._D, single)
+        # Where no curvature is left, infinity times a gradient of zero would be no number.
+        scale = self._scale if single.xp is not np else np.minimum(self._scale, LARGEST_SCALE)
+        scale, D = _converted(scale, single), solver.loss.converted(self._D, single)
         penalty = single.place(solver.penalty(self._strengths))
 
         def joined(values: Any) -> Any:
