@@ -175,7 +175,7 @@ def _predict_large(
 
     import pandas as pd
 
-    from angcal.tables.streaming import batches, columns_of
+    from angcal.tables.fitting import batches, columns_of
 
     names = columns_of(options.data)
     nothing = pd.DataFrame({name: [] for name in names})

@@ -13,9 +13,8 @@ from angcal._typing import Floats, Matrix
 from angcal.angle import Angle
 from angcal.arrays import is_dask, is_tensor, on_host, placed_like
 from angcal.calibrate import Calibration, Options, calibrate
-from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.options import resolved_link, resolved_softmax
-from angcal.estimators.prediction import CalibratedPrediction
+from angcal.estimators.prediction import CalibratedPrediction, lazy_on_dask
 from angcal.estimators.training import Training, check_tensor, on_device
 from angcal.intervals import Law, check_interval, interval, interval_law
 from angcal.multiclass import ClassCalibration, ClassScores, calibrate_classes, class_scores

@@ -8,8 +8,7 @@ from typing import Any
 
 from angcal.report import pictures
 from angcal.report.findings import Findings, FitFindings
-from angcal.report.learning import Learning
-from angcal.report.performance import SHOWN, ClassPerformance, Estimate, OperatingPoint
+from angcal.report.performance import SHOWN, ClassPerformance, Estimate, Learning, OperatingPoint
 from angcal.report.verdict import shortened, signed
 
 # Classes with a decision curve, the most frequent first; each adds some ten kilobytes.

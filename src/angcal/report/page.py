@@ -16,12 +16,10 @@ from angcal import __version__
 from angcal.report import pictures
 from angcal.report.acting import acting_content, rate_with_ends
 from angcal.report.comparison import CV_TEMPERATURE, PENALTIES_IN_FOLDS, fits_of
-from angcal.report.figures import share_of_the_highest
+from angcal.report.figures import PValues, share_of_the_highest
 from angcal.report.findings import Findings, FitFindings, examine, verdict
-from angcal.report.hypotheses import PValues
-from angcal.report.learning import Learning
 from angcal.report.narrative import between, in_plain_words, next_steps
-from angcal.report.performance import Performance
+from angcal.report.performance import Learning, Performance
 from angcal.report.tables import (
     MOST_CLASSES,
     MOST_COLUMNS,

@@ -8,8 +8,7 @@ from typing import Any
 
 from angcal.notices import warn
 from angcal.tables.errors import TableError, TableWarning, check_names, listed, need
-from angcal.tables.text import check_growth
-from angcal.tables.words import keep_words
+from angcal.tables.text import check_growth, keep_words
 
 # What a sheet holds where a cell has no value.
 NOTHING = ("", "?", "NA", "N/A", "n/a", "#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!",
