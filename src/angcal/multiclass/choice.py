@@ -34,9 +34,6 @@ NAMES = {
     "prevalence": "the prevalence of the classes",
 }
 
-COST_OF_DOUBT = 0.05
-"""Nats that a map may lose without a word, should what it gained be chance."""
-
 
 @dataclass(frozen=True, eq=False)
 class MapChoice:
@@ -185,7 +182,8 @@ def _doubt(
     """
     p, q = (np.maximum(each.left_out, PROBABILITY_FLOOR) for each in (angular, prevalence))
     cost = float(share @ np.sum(q * np.log(q / p), axis=1))
-    if gain > 2.0 * error or cost < COST_OF_DOUBT:
+    # A map may lose a twentieth of a nat without a word, should what it gained be chance.
+    if gain > 2.0 * error or cost < 0.05:
         return ""
     return (
         f"the leave-one-out log-loss gains {gain:.2g} ± {error:.2g} on the shares of the classes "
