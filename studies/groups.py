@@ -29,7 +29,7 @@ from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import read_fits
 from studies import RESULTS
-from studies.engine.resumed import Row, resumed
+from studies.engine.store import Row, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "groups"

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier
-from studies.engine.resumed import Row
+from studies.engine.store import Row
 from studies.engine.tables import markdown, mean_and_error, with_error
 from studies.groups import SIZE, D, Patients
 
