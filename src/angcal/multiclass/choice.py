@@ -23,7 +23,7 @@ from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.leverages.groups import Groups, prevalence_effect
 from angcal.links.multiclass import Softmax
-from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
 from angcal.multiclass.class_map import ClassMap, constant, scaled
 from angcal.multiclass.class_scores import ClassScores
 
@@ -143,11 +143,8 @@ def choose(
 
     def behind(one: str, other: str) -> tuple[float, float]:
         """(mean, standard error) of what one map loses more than another."""
-        gap = rows[one] - rows[other]
-        mean = float(share @ gap)
-        deviations = share * (gap - mean)
-        sums = deviations if groups is None else groups.sums(deviations)
-        return mean, float(np.sqrt(np.sum(sums**2)))
+        together = None if groups is None else groups.codes
+        return mean_and_error(rows[one] - rows[other], weights, together)
 
     mean, error = behind("angular", best.method)
     # Over 84 fits of 14 datasets temperature scaling beats the angular map on test rows by chance
