@@ -210,12 +210,7 @@ class AngularBase(CalibratedPrediction):
 
     def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
         """(shares, laws, scores of X) of the models that are averaged; of one otherwise."""
-        if on_device(X):
-            scores = on_host(self._device_scores(X))
-            scores = scores if len(self.classes_) > 2 else scores[:, 0]
-        else:
-            scores = self._scores(X)
-        return [1.0], [self.interval_law_], [scores]
+        return [1.0], [self.interval_law_], [on_host(self._scores(X))]
 
     def _given_pool(self, pool: Any) -> Any:
         """The pool of ``fit``, or the constructor's; warns of data that a file did not keep."""

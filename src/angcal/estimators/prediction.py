@@ -188,7 +188,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             a Dask array, not yet computed, where X is a Dask array or dataframe.
         """
         check_is_fitted(self, "curve_")
-        p = self._on_device(X) if on_device(X) else self._probabilities(X)
+        p = self._probabilities(X)
         return self.prevalence_.apply(p) if hasattr(self, "prevalence_") else p
 
     def with_prevalence(self, prevalence: Any) -> Self:
@@ -304,12 +304,18 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         both = xp.asarray(self.classes_, device=place.device)
         return xp.where(place, both[1], both[0])
 
-    def _probabilities(self, X: Any) -> Floats:
-        """(n, K) probabilities of rows on the host."""
-        return of_each_class(self.curve_.predict(self._scores(X)))
+    def _probabilities(self, X: Any) -> Any:
+        """(n, K) probabilities, a tensor where X is one."""
+        scores = self._scores(X)
+        works_anywhere = isinstance(self.curve_, ClassMap | TabulatedCurve | ConstantCurve)
+        if works_anywhere or not is_tensor(scores):
+            return of_each_class(self.curve_.predict(scores))
+        return placed_like(of_each_class(self.curve_.predict(on_host(scores))), X)
 
-    def _scores(self, X: Any) -> Floats:
-        """u = xᵀŵ + b̂ of new rows, (n,) or (n, K), in double precision whatever theirs is."""
+    def _scores(self, X: Any) -> Any:
+        """u = xᵀŵ + b̂ of new rows, (n,) or (n, K): a tensor where X is one, doubles elsewhere."""
+        if on_device(X):
+            return self._device_scores(X)
         rows = self._unread_rows(X)
         coef = self.coef_[0] if len(self.coef_) == 1 else self.coef_.T
         with np.errstate(invalid="ignore", over="ignore"):
@@ -334,32 +340,24 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         rows = X if transformer is None else transformer.transform(X)
         return check_array(rows, **{**ARRAY_RULES, **rules})
 
-    def _on_device(self, X: Any) -> Any:
-        """As `predict_proba`, a tensor where X is one."""
-        scores, many = self._device_scores(X), len(self.classes_) > 2
-        if isinstance(self.curve_, ClassMap):
-            return self.curve_.predict(scores)
-        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
-            found = self.curve_.predict(on_host(scores if many else scores[:, 0]))
-            return placed_like(of_each_class(found), X)
-        positive = self.curve_.predict(scores[:, 0])
-        return namespace_of(X).stack([1.0 - positive, positive], axis=1)
-
     def _device_scores(self, X: Any) -> Any:
-        """(n, 1) or (n, K) scores of a tensor, one too."""
+        """Scores of a tensor, one too."""
         if takes_raw_rows(getattr(self, "estimator_", None)):
             raise TypeError(
                 f"{type(self).__name__} with a pipeline does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
         weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
-        return X @ weights.T + intercept
+        scores = X @ weights.T + intercept
+        return scores if len(self.classes_) > 2 else scores[:, 0]
 
 
-def of_each_class(found: Floats) -> Floats:
-    """(n, K) probabilities, of which two classes have the second only."""
+def of_each_class(found: Any) -> Any:
+    """(n, K) probabilities, of which two classes have the second only; where they are."""
     if found.ndim == 2:
         return found
+    if is_tensor(found):
+        return namespace_of(found).stack([1.0 - found, found], axis=1)
     both = np.empty((found.size, 2))
     np.subtract(1.0, found, out=both[:, 0])
     both[:, 1] = found
