@@ -18,7 +18,7 @@ from angcal.leverages.groups import Groups
 from angcal.links import Link
 from angcal.losses import Multinomial
 from angcal.multiclass import class_scores
-from angcal.observables import Observables, honest_scores, observe
+from angcal.observables import Observables, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     EXPONENTS,
@@ -336,12 +336,4 @@ def path_curves(
         pairs = zip(fits, observables, strict=True)
         scores = [class_scores([fit], [found]) for fit, found in pairs]
         return ClassCurves(scores, design.labels, weights)
-    honest = [honest_scores(fit, found) for fit, found in zip(fits, observables, strict=True)]
-    return LooCurves(
-        np.column_stack([found.calibration_scores for found in observables]),
-        np.column_stack(honest),
-        np.column_stack([found.loo_scores for found in observables]),
-        design.labels,
-        weights,
-        observables[0].groups,
-    )
+    return LooCurves.of(fits, observables, weights)
