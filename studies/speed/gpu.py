@@ -77,9 +77,9 @@ def passes_in_half(function: Callable[[], Any]) -> int:
     """Passes over a copy in half precision that a call takes."""
     usual, counts = HalfTensorRows._count, [0]
 
-    def counted(rows: HalfTensorRows, products: int) -> None:
+    def counted(self: HalfTensorRows, products: int) -> None:
         counts.append(products)
-        usual(rows, products)
+        usual(self, products)
 
     HalfTensorRows._count = counted  # type: ignore[method-assign]
     try:
