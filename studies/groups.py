@@ -29,7 +29,7 @@ from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import read_fits
 from studies import RESULTS
-from studies.engine.resumed import Row, resumed
+from studies.engine.store import Row, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "groups"
@@ -135,7 +135,34 @@ def refit_table(rows: list[Row]) -> str:
 
 METHODS = ("angcal, groups", "angcal, rows", "GroupKFold, one model", "GroupKFold, five", "plain")
 REPEATED = ("ratio", "C", "effect", "draw", "method", "error", "log_loss")
+D, SIZE, SCALE = 100, 5, 3.0
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(61)
+
+
+class Patients:
+    """Five rows of each patient: 100 features that share half of their variance, and labels whose
+    log-odds share a random effect.
+    """
+
+    def __init__(self, rng: np.random.Generator, effect: float) -> None:
+        w = rng.normal(size=D)
+        self.w, self.rng, self.effect = w / np.linalg.norm(w), rng, effect
+
+    def draw(self, count: int) -> tuple[Floats, np.ndarray, np.ndarray]:
+        """Rows, labels and patients of so many new patients."""
+        rng, names = self.rng, np.repeat(np.arange(count), SIZE)
+        X = (rng.normal(size=(count, D))[names] + rng.normal(size=(len(names), D))) / np.sqrt(2.0)
+        logits = SCALE * X @ self.w + self.effect * rng.normal(size=count)[names]
+        return X, (rng.random(len(names)) < expit(logits)).astype(int), names
+
+    def truth(self, coef: Floats, X: Floats) -> Floats:
+        """F = P(y = 1 | score of the weights), which is the same for all rows with this score."""
+        norm = float(np.linalg.norm(coef))
+        cosine = float(coef @ self.w) / norm
+        # Of the index given the score, and of the group: both are normal.
+        noise = np.sqrt(SCALE**2 * (1.0 - cosine**2) + self.effect**2)
+        center = SCALE * cosine * (X @ coef) / norm
+        return expit(center[:, None] + noise * NODES) @ (SHARES / SHARES.sum())
 
 
 def repeated_designs() -> list[tuple[object, ...]]:
@@ -151,18 +178,9 @@ def repeated_designs() -> list[tuple[object, ...]]:
 
 def repeated(ratio: float, C: float, effect: float, number: int) -> list[list[object]]:
     """(method, E|p − F|, log-loss) on rows of new groups; F = P(y = 1 | score of the model)."""
-    d, size, scale = 100, 5, 3.0
-    rng = np.random.default_rng([int(10 * ratio), int(effect), number])
-    w = rng.normal(size=d)
-    w /= np.linalg.norm(w)
-
-    def draw(count: int) -> tuple[Floats, np.ndarray, np.ndarray]:
-        names = np.repeat(np.arange(count), size)
-        X = (rng.normal(size=(count, d))[names] + rng.normal(size=(len(names), d))) / np.sqrt(2.0)
-        logits = scale * X @ w + effect * rng.normal(size=count)[names]
-        return X, (rng.random(len(names)) < expit(logits)).astype(int), names
-
-    (X, y, names), (new, true, _) = draw(int(ratio * d) // size), draw(4000)
+    patients = Patients(np.random.default_rng([int(10 * ratio), int(effect), number]), effect)
+    X, y, names = patients.draw(int(ratio * D) // SIZE)
+    new, true, _ = patients.draw(4000)
     base = LogisticRegression(C=C, max_iter=2000)
     folds = list(GroupKFold(5).split(X, y, names))
     models = [
@@ -172,13 +190,7 @@ def repeated(ratio: float, C: float, effect: float, number: int) -> list[list[ob
         CalibratedClassifierCV(base, cv=folds, ensemble=True).fit(X, y),
         base.fit(X, y),
     ]
-    coef = base.coef_[0]
-    norm = float(np.linalg.norm(coef))
-    cosine = float(coef @ w) / norm
-    # Of the index given the score, and of the group: both are normal.
-    noise = np.sqrt(scale**2 * (1.0 - cosine**2) + effect**2)
-    center = scale * cosine * (new @ coef) / norm
-    F = expit(center[:, None] + noise * NODES) @ (SHARES / SHARES.sum())
+    F = patients.truth(base.coef_[0], new)
     found: list[list[object]] = []
     for name, model in zip(METHODS, models, strict=True):
         p = np.clip(model.predict_proba(new)[:, 1], 1e-9, 1.0 - 1e-9)

@@ -33,7 +33,7 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import available
-from studies.engine.store import as_csv, read_csv
+from studies.engine.store import Row, as_csv, read_csv
 from studies.engine.tables import markdown
 from studies.peers.methods import Training
 from studies.peers.real import LABELED
@@ -47,7 +47,6 @@ MOST_POOL, MOST_TEST, LEAST_REST = 2000, 3000, 400
 BARS = {100: 0.97, 300: 0.985}
 WORST = 1.01
 COLUMNS = ("set", "half", "n", "d", "pool", "split", "method", "log_loss", "exponent", "seconds")
-Row = dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from angcal.metrics import multiclass_log_loss
 from studies import RESULTS
-from studies.engine.resumed import Row, resumed
+from studies.engine.store import Row, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error, with_minus
 
 FOLDER = RESULTS / "prevalence"

@@ -21,7 +21,7 @@ from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import available
 from studies.engine.runner import trial_generator
-from studies.engine.store import as_csv, read_csv
+from studies.engine.store import Row, as_csv, read_csv
 from studies.engine.tables import markdown
 from studies.peers.real import FULL
 from studies.peers.tasks import SizeError, Split, draw_split, load_task, training_rows
@@ -47,7 +47,6 @@ RIVALS = {
 }
 MOST_RIVAL_ROWS = 300
 """Rivals are run on the first split and so many labels at most, as they take seconds."""
-Row = dict[str, str]
 
 
 def trial(name: str, ratio: float, split: int) -> list[Row]:

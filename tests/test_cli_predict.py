@@ -50,7 +50,7 @@ def model(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_large_file_is_predicted_block_by_block(more, kind, model, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pyarrow")
-    from angcal.tables import reading, streaming
+    from angcal.tables import fitting, reading
 
     new = new_frame(who=[f"={k}" for k in range(30)], extra=1.0)
     new.loc[3, "x0"] = 50.0
@@ -59,7 +59,7 @@ def test_a_large_file_is_predicted_block_by_block(more, kind, model, tmp_path, m
         out = tmp_path / f"{name}.{kind}"
         assert run("predict", model, tmp_path / "new.parquet", "--out", out, *more, "--json") == 0
         monkeypatch.setattr(reading, "LARGEST_SHARE", 0.0)
-        monkeypatch.setattr(streaming, "BATCH_CELLS", 200)
+        monkeypatch.setattr(fitting, "BATCH_CELLS", 200)
     read = pd.read_parquet if kind == "parquet" else pd.read_csv
     whole, blocks = (read(tmp_path / f"{name}.{kind}") for name in ("whole", "blocks"))
     pd.testing.assert_frame_equal(blocks, whole, rtol=1e-12)
@@ -71,11 +71,11 @@ def test_a_large_file_is_predicted_block_by_block(more, kind, model, tmp_path, m
 
 def test_an_error_in_a_later_block_leaves_no_file(model, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pyarrow")
-    from angcal.tables import reading, streaming
+    from angcal.tables import fitting, reading
 
     new_frame().to_parquet(tmp_path / "new.parquet")
     monkeypatch.setattr(reading, "LARGEST_SHARE", 0.0)
-    monkeypatch.setattr(streaming, "BATCH_CELLS", 200)
+    monkeypatch.setattr(fitting, "BATCH_CELLS", 200)
     left = iter([{"classes": {}, "rows": 9}])
     monkeypatch.setattr("angcal.cli.predict._counted", lambda table: next(left))
     assert run("predict", model, tmp_path / "new.parquet", "--out", tmp_path / "p.csv") == 1

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from angcal.metrics import calibration_line, cost_optimal_threshold
-from angcal.report.acting import miss_in_false_alarms
+from angcal.report.page import miss_in_false_alarms
 from angcal.report.performance import auc, share
 
 

@@ -16,10 +16,10 @@ from angcal.tables import (  # noqa: E402
     TableError,
     fit_large,
     fit_table,
+    fitting,
     open_large,
     reading,
     split_target,
-    streaming,
 )
 
 RNG = np.random.default_rng(3)
@@ -45,7 +45,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(streaming, "BATCH_CELLS", 700)
+    monkeypatch.setattr(fitting, "BATCH_CELLS", 700)
     monkeypatch.setattr(reading, "LARGEST_SHARE", 0.0)
 
 
@@ -64,7 +64,7 @@ def test_the_model_is_that_of_the_whole_table(path):
     assert_allclose(p, q, atol=2e-3)
     # Of fewer rows, spread evenly, medians and scales are those of a sample.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "MOST_SAMPLED", 300)
+        patch.setattr(fitting, "MOST_SAMPLED", 300)
         some = open_large(path, "relapse")
     pd.testing.assert_frame_equal(some.sample, features.iloc[::3].reset_index(drop=True))
     assert_array_equal(some.y[some.sampled], y[::3])
@@ -72,9 +72,9 @@ def test_the_model_is_that_of_the_whole_table(path):
 
 @pytest.mark.filterwarnings("ignore:2 of 900 rows have no 'relapse'")
 def test_the_sample_is_smaller_where_columns_are_many(path, monkeypatch):
-    assert [streaming.sampled_rows(d) for d in (5, 20, 200, 10_000)] == [50_000, 50_000, 5000, 1000]
-    monkeypatch.setattr(streaming, "SAMPLE_CELLS", 7 * 300)
-    monkeypatch.setattr(streaming, "FEWEST_SAMPLED", 1)
+    assert [fitting.sampled_rows(d) for d in (5, 20, 200, 10_000)] == [50_000, 50_000, 5000, 1000]
+    monkeypatch.setattr(fitting, "SAMPLE_CELLS", 7 * 300)
+    monkeypatch.setattr(fitting, "FEWEST_SAMPLED", 1)
     table = open_large(path, "relapse")
     assert len(table.sample) == len(table.sampled) == 300
 

@@ -21,6 +21,16 @@ from scipy import sparse
 from angcal._typing import Floats
 
 
+def require_penalty(penalty: Any) -> Penalty:
+    """The penalty itself, unless it is none."""
+    if not isinstance(penalty, Penalty):
+        raise TypeError(
+            f"penalty={penalty!r} is not a Penalty; pass for example Ridge(0.1), in the scaling of "
+            "the mean loss, or NoPenalty()."
+        )
+    return penalty
+
+
 def _require_nonnegative(name: str, number: float) -> None:
     if not (np.isfinite(number) and number >= 0):
         raise ValueError(

@@ -34,21 +34,10 @@ MOST_PAIRED_ROWS = 2000
 
 # -- fewer columns for a path of ridge penalties ---------------------------------------------
 
-LONGEST_EIGENBASIS = 512
-"""Up to this side of X an eigenbasis costs less than the iterations that it saves."""
-LONGEST_CORRELATED_BASIS, CORRELATED = 2000, 5.0
-"""The same where the largest eigenvalue is so many times what independent entries would have: 9 to
-43 times for images, molecules and advertisements, 1.6 for Gaussian rows of correlation 0.5."""
-MOST_GRAM_ROWS, FEWEST_COLUMNS_PER_ROW = 2000, 1.5
-"""Rows up to which, and columns per row from which, XXᵀ costs less than the products it saves."""
+MOST_GRAM_ROWS = 2000
+"""Rows of a wide X up to which XXᵀ costs less than the products it saves."""
 RANK_TOLERANCE = 1e-13
 """Eigenvalues of a Gram matrix below this share of the largest are rounding."""
-GRAM_JITTER = 1e-11
-"""What XXᵀ is raised by for its Cholesky factor, as a share of its mean diagonal."""
-LARGE_MEAN = 0.5
-"""Share of a sparse column's mean square that its mean may have. Beyond, an intercept that is free
-is all but a combination of such columns, and Newton's steps in single precision end short: of 30
-columns whose mean is 1, 3 and 100 times their deviation, weights were off by 0.01, 0.1 and 1.4."""
 
 # -- the pool's spectrum ---------------------------------------------------------------------
 
@@ -65,8 +54,6 @@ LARGEST_PROBED_SIDE, LARGEST_EIGENVALUE = 4000, 11.0
 """Side up to which a design is factorized where its Hessian, with unit diagonal, has a larger
 eigenvalue. Gaussian rows have up to 10; of 24 fits to real rows with more than 11 the sampled rows
 did for 2 only, after three to five rounds, and a factorization in single precision takes less."""
-MOST_SINGLE_ENTRIES = 100_000_000
-"""Entries of X up to which a copy in single precision is made for a factorization (400 MB)."""
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
 SMALLEST_SINGLE_SIDE = 128
@@ -142,6 +129,26 @@ SAMPLED_FROM = 4096
 LARGEST_SCATTER = 0.15
 """Rows whose γ_i/q_i scatter by more than this are not predicted by their sizes."""
 SEED = 20_250_915
+
+
+def takes_eigenbasis(side: int, correlated: bool = False) -> bool:
+    """Whether an eigenbasis of this side of X costs less than the iterations that it saves.
+
+    It saves more where columns are `correlated`: where the largest eigenvalue is five times what
+    independent entries would have. Images, molecules and advertisements have 9 to 43 times that,
+    Gaussian rows of correlation 0.5 have 1.6.
+    """
+    return side <= (2000 if correlated else 512)
+
+
+def takes_gram(n: int, d: int) -> bool:
+    """Whether XXᵀ costs less than the products it saves."""
+    return n <= MOST_GRAM_ROWS and d >= 1.5 * n
+
+
+def fits_single(n: int, d: int) -> bool:
+    """Whether X is copied in single precision for a factorization: up to 400 MB."""
+    return n * d <= 100_000_000
 
 
 def samples(n: int, d: int) -> bool:

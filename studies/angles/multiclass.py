@@ -21,7 +21,7 @@ from angcal.multiclass import read_class_scores
 from angcal.multiclass.known import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
-from studies.engine.resumed import resumed
+from studies.engine.store import resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "angles"

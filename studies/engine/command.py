@@ -12,7 +12,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from angcal.arguments import seed
+from angcal.cli.terminal import number_of, seed
 from angcal.files import sweep, write_text
 from studies import RESULTS
 from studies.datasets import DatasetUnavailableError
@@ -36,7 +36,10 @@ def add_run_arguments(parser: argparse.ArgumentParser, name: str) -> None:
         "--quick", action="store_true", help="a smaller version of everything, in minutes"
     )
     parser.add_argument(
-        "--jobs", type=_jobs, default=1, help="processes; -1 is one per core (default: 1)"
+        "--jobs",
+        type=number_of("processes"),
+        default=1,
+        help="processes; -1 is one per core (default: 1)",
     )
     parser.add_argument(
         "--cluster",
@@ -63,13 +66,6 @@ def add_datasets_argument(parser: argparse.ArgumentParser) -> None:
         metavar="DATASET",
         help="run trials of these only, now; tables and pictures show all that was ever run",
     )
-
-
-def _jobs(text: str) -> int:
-    number = int(text)
-    if number < -1 or number == 0:
-        raise argparse.ArgumentTypeError("a number of processes from 1 up, or -1 for one per core")
-    return number
 
 
 def folder_of(options: argparse.Namespace) -> Path:

@@ -12,8 +12,9 @@ import csv
 import io
 import json
 import os
+import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -295,3 +296,44 @@ def _lock(file: Any, folder: Path) -> None:
         raise StoreError(
             f"another run is writing to {folder}; wait for it, or pass --out to write elsewhere."
         ) from error
+
+
+# -- rows of small studies in one CSV file -------------------------------------------------------
+
+Row = dict[str, str]
+
+
+def printed(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows to a CSV file; each is printed as soon as it is made, and its warnings are not."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for row in rows:
+            found.append(row)
+            print(row, flush=True)
+    write_text(path, as_csv(found))
+
+
+def resumed(
+    path: Path,
+    columns: Sequence[str],
+    designs: Sequence[tuple[object, ...]],
+    trial: Callable[..., list[list[object]]],
+    fresh: bool = False,
+) -> list[Row]:
+    """Rows of all designs; those that were done before are kept."""
+    rows = [] if fresh else read_csv(path)
+    keys = columns[: len(designs[0])]
+    done = {tuple(row[key] for key in keys) for row in rows}
+    for design in designs:
+        key = tuple(map(str, design))
+        if key in done:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = trial(*design)
+        for values in found:
+            shown = [f"{v:.5g}" if isinstance(v, float) else str(v) for v in values]
+            rows.append(dict(zip(columns, [*key, *shown], strict=True)))
+        write_text(path, as_csv(rows))
+    return rows

@@ -8,7 +8,7 @@ import sys
 from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import DatasetUnavailableError
-from studies.engine.resumed import resumed
+from studies.engine.store import resumed
 from studies.intervals import beside, groups, real, shape, simulated
 
 FOLDER = RESULTS / "intervals"

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from angcal import AngularCalibratedClassifier
 from angcal._typing import Floats
 from angcal.simulation import simulate
-from studies.engine.resumed import Row
+from studies.engine.store import Row
 from studies.engine.tables import markdown, mean_and_error, with_error
 from studies.intervals.real import true_curve
 from studies.intervals.simulated import LINK, STRENGTH, D

@@ -8,16 +8,14 @@ true F of a score is known. Beside it stands the same fit that ignores groups.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier
-from angcal._typing import Floats
-from studies.engine.resumed import Row
+from studies.engine.store import Row
 from studies.engine.tables import markdown, mean_and_error, with_error
-from studies.groups import NODES, SHARES
+from studies.groups import SIZE, D, Patients
 
-D, SIZE, SCALE, NEW, PER_BLOCK, DRAWS, SEED = 100, 5, 3.0, 200, 25, 300, 181_900
+NEW, PER_BLOCK, DRAWS, SEED = 200, 25, 300, 181_900
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 WIDTH_AT = 0.9
 RATIOS, STRENGTHS, EFFECTS = (0.5, 1.0, 2.0, 4.0), (0.01, 1.0), (1.0, 2.0)
@@ -39,26 +37,15 @@ def designs() -> list[tuple[object, ...]]:
 
 def draw(ratio: float, C: float, effect: float, number: int) -> dict[str, float]:
     """Shares of the true F within the intervals of new rows, and widths at 90 %."""
-    rng = np.random.default_rng([SEED, int(10 * ratio), int(effect), number])
-    w = rng.normal(size=D)
-    w /= np.linalg.norm(w)
-
-    def rows_of(count: int) -> tuple[Floats, np.ndarray, np.ndarray]:
-        names = np.repeat(np.arange(count), SIZE)
-        X = (rng.normal(size=(count, D))[names] + rng.normal(size=(len(names), D))) / np.sqrt(2.0)
-        index = SCALE * X @ w + effect * rng.normal(size=count)[names]
-        return X, (rng.random(len(names)) < expit(index)).astype(int), names
-
-    (X, y, names), (new, _, _) = rows_of(int(ratio * D) // SIZE), rows_of(NEW // SIZE)
+    seeds = [SEED, int(10 * ratio), int(effect), number]
+    patients = Patients(np.random.default_rng(seeds), effect)
+    X, y, names = patients.draw(int(ratio * D) // SIZE)
+    new, _, _ = patients.draw(NEW // SIZE)
     found = {}
     for fit in FITS:
         clf = AngularCalibratedClassifier(LogisticRegression(C=C, max_iter=2000))
         clf.fit(X, y, groups=names if fit == "groups" else None)
-        coef = clf.coef_[0]
-        cosine = float(coef @ w / np.linalg.norm(coef))
-        noise = np.sqrt(SCALE**2 * (1.0 - cosine**2) + effect**2)
-        center = SCALE * cosine * (new @ coef) / np.linalg.norm(coef)
-        truth = expit(center[:, None] + noise * NODES) @ (SHARES / SHARES.sum())
+        truth = patients.truth(clf.coef_[0], new)
         for level in LEVELS:
             low, high = clf.predict_interval(new, "curve", level).T
             found[f"{fit} {level}"] = float(np.mean((low <= truth) & (truth <= high)))

@@ -17,8 +17,8 @@ from angcal._typing import Floats
 from angcal.calibrate import Options, calibrate
 from angcal.intervals import interval, interval_law
 from angcal.links import Logit
-from studies.engine.resumed import Row
 from studies.engine.runner import trial_generator
+from studies.engine.store import Row
 from studies.engine.tables import markdown, mean_and_error, with_error
 from studies.intervals.real import COSTLY, JUDGED, true_curve
 from studies.paper.semireal import (

@@ -18,7 +18,7 @@ from angcal._typing import Floats
 from angcal.links.multiclass import Softmax
 from angcal.multiclass import angular_predictor
 from angcal.simulation import simulate, simulate_multiclass
-from studies.engine.resumed import Row
+from studies.engine.store import Row
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 D, FRESH, POOL, PER_BLOCK, FIRST_SEED = 100, 100, 500, 25, 700_000

@@ -18,13 +18,12 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import available, load
-from studies.engine.store import as_csv, read_csv
+from studies.engine.store import Row, as_csv, read_csv
 
 FOLDER = RESULTS / "planner"
 FACTORS = (1, 2, 4, 8)
 MEASURES = ("log_loss", "accuracy")
 HELD_OUT = "power law, held out"
-Row = dict[str, str]
 
 loaded = lru_cache(maxsize=1)(load)
 

@@ -20,7 +20,7 @@ from angcal.files import write_text
 from angcal.links import Logit
 from angcal.penalty_path import make_design
 from angcal.theory import FitState, Spectrum, state_of_fit
-from studies.engine.store import as_csv, read_csv
+from studies.engine.store import Row, as_csv, read_csv
 from studies.engine.tables import markdown
 from studies.planner.outcomes import FOLDER
 
@@ -49,7 +49,6 @@ QUANTITIES = {
 }
 ROUNDING = 1e-5
 """Of the sums over s, in which F is read between 301 places."""
-Row = dict[str, str]
 
 
 def spectrum_of(name: str) -> Spectrum:

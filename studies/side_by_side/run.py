@@ -19,7 +19,7 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,14 +27,59 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from angcal import Logit
+from angcal._typing import Floats
 from angcal.files import write_text
 from angcal.metrics import expected_calibration_error, log_loss
+from angcal.simulation import simulate
 from studies import RESULTS
 from studies.engine.store import as_csv
-from studies.side_by_side.tasks import TASKS, Split
+from studies.peers.tasks import Split, scaled_by_first
+
+# -- what is compared on: packaged data with few labels, and a simulation with n = d ---------------
+
+N_TEST = 5000
+
+
+def packaged(X: Floats, y: np.ndarray, n: int, seed: int) -> Split:
+    """n labeled rows; all others are test rows."""
+    X_train, X_new, y_train, y_new = train_test_split(
+        X, y, train_size=n, stratify=y, random_state=seed
+    )
+    X_train, X_new = scaled_by_first(X_train, X_new)
+    return Split(X_train, y_train, X_new, y_new)
+
+
+def digits(seed: int) -> Split:
+    X, y = load_digits(return_X_y=True)
+    return packaged(X, y % 2, 100, seed)
+
+
+def breast_cancer(seed: int) -> Split:
+    X, y = load_breast_cancer(return_X_y=True)
+    return packaged(X, y, 60, seed)
+
+
+def simulated(seed: int) -> Split:
+    data = simulate(300, 300, link=Logit(3.0, 1.0), random_state=seed)
+    # Columns of variance 1/d become columns of variance 1, as a scaler would have them.
+    factor = np.sqrt(300.0)
+    X_new, y_new = data.sample(N_TEST, random_state=seed)
+    return Split(data.X * factor, data.y, X_new * factor, y_new)
+
+
+TASKS: dict[str, Callable[[int], Split]] = {
+    "digits, even or odd: 100 × 64": digits,
+    "breast cancer: 60 × 30": breast_cancer,
+    "simulated: 300 × 300": simulated,
+}
+
+# -- what is run ---------------------------------------------------------------------------------
 
 OUT = RESULTS / "side_by_side" / "results.csv"
 CODE = Path(__file__).resolve().parents[2] / "docs" / "snippets"

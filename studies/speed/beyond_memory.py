@@ -16,7 +16,6 @@ Writes ``beyond-memory.csv`` to ``studies/results/speed`` and prints its rows.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -27,7 +26,7 @@ import numpy as np
 
 from angcal.files import write_text
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import as_csv, read_csv
 
 CASES = {
     "one penalty, 500 columns": ("map", 600_000, 500, "AngularCalibratedClassifier()"),
@@ -144,9 +143,8 @@ def main() -> None:
     parser.add_argument("--only", choices=list(CASES), nargs="+")
     only, target = parser.parse_args().only, RESULTS / "speed" / "beyond-memory.csv"
     rows: dict[object, dict[str, object]] = {}
-    if only and target.exists():
-        with target.open(newline="", encoding="utf-8") as file:
-            rows = {row["rows"]: dict(row) for row in csv.DictReader(file) if row["rows"] in CASES}
+    if only:
+        rows = {row["rows"]: dict(row) for row in read_csv(target) if row["rows"] in CASES}
     with tempfile.TemporaryDirectory() as folder:
         for name in only or CASES:
             own = "-".join(map(str, CASES[name][:3]))

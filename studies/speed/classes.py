@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +25,8 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier
 from angcal.arrays import on_host
-from angcal.files import write_text
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import printed
 from studies.speed.measure import stopwatch
 
 CPU_CASES = [(400, 384, 20), (800, 64, 100), (5000, 500, 10), (2000, 768, 50)]
@@ -109,14 +107,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     device = parser.parse_args().device
     measure, cases = (on_cpu, CPU_CASES) if device == "cpu" else (on_gpu, GPU_CASES)
-    rows = []
-    with sklearn.config_context(array_api_dispatch=device == "cuda"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for case in cases:
-            rows.append(measure(*case))
-            print(rows[-1], flush=True)
     name = "classes.csv" if device == "cpu" else "classes-gpu.csv"
-    write_text(RESULTS / "speed" / name, as_csv(rows))
+    with sklearn.config_context(array_api_dispatch=device == "cuda"):
+        printed(RESULTS / "speed" / name, (measure(*case) for case in cases))
 
 
 if __name__ == "__main__":

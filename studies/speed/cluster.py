@@ -17,7 +17,6 @@ import argparse
 import os
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,9 @@ from sklearn.linear_model import LogisticRegression
 
 import angcal
 from angcal import Logit
-from angcal.files import write_text
 from angcal.simulation import simulate
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import printed
 
 CASES = [(60_000, 300, 1), (60_000, 300, 2), (60_000, 300, 3)]
 BIG = [(200_000, 500, 1), (200_000, 500, 2), (200_000, 500, 3)]
@@ -134,14 +132,10 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         if os.environ.get(name) != "1":
             raise SystemExit(f"Set {name}=1: workers have one thread each, and so should we.")
-    rows = []
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for n, d, workers in cases:
-            rows.append(on_cluster(n, d, workers, Path(folder)))
-            print(rows[-1], flush=True)
     name = "cluster-wide.csv" if options.wide else "cluster.csv"
-    write_text(RESULTS / "speed" / name, as_csv(rows))
+    with tempfile.TemporaryDirectory() as folder:
+        rows = (on_cluster(n, d, workers, Path(folder)) for n, d, workers in cases)
+        printed(RESULTS / "speed" / name, rows)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,11 @@ import numpy as np
 import pandas as pd
 
 from angcal import plan
-from angcal.files import write_text
 from angcal.leverages import far
 from angcal.losses import Logistic
 from angcal.solvers import far_matrix
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import printed
 
 N, D, REPEATS = 30_000, 500, 7
 FOLDER = RESULTS / "speed"
@@ -146,11 +145,9 @@ def main() -> None:
             }
         )
     large = terabyte(seconds)
-    for line in rates + fits + large:
-        print(line)
-    write_text(FOLDER / "cluster-terabyte.csv", as_csv(large))
-    write_text(FOLDER / "cluster-rates.csv", as_csv(rates))
-    write_text(FOLDER / "cluster-model.csv", as_csv(fits))
+    printed(FOLDER / "cluster-rates.csv", rates)
+    printed(FOLDER / "cluster-model.csv", fits)
+    printed(FOLDER / "cluster-terabyte.csv", large)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from angcal.files import write_text
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import printed
 
 ROWS, COLUMNS, PARTITION, REPEATS, SEED = (2_000_000, 20_000_000), 50, 100_000, 1, 20_250_921
 CHILD = """
@@ -122,13 +121,9 @@ def measured(n: int, folder: Path) -> list[dict[str, object]]:
 
 def main() -> None:
     sizes = [int(each) for each in sys.argv[1:]] or ROWS
-    rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
-        for n in sizes:
-            rows += measured(n, Path(name))
-            for row in rows[-len(WORKS) :]:
-                print(row, flush=True)
-    write_text(RESULTS / "speed" / "parquet-predictions.csv", as_csv(rows))
+        rows = (row for n in sizes for row in measured(n, Path(name)))
+        printed(RESULTS / "speed" / "parquet-predictions.csv", rows)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,12 @@ chosen, and the cosine at C = 1. Writes ``real-accuracy.csv`` to ``studies/resul
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV
-from angcal.files import write_text
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import printed
 from studies.speed.real_designs import design, names
 
 LONGEST_SIDE = 2000
@@ -45,18 +42,6 @@ def compared(name: str) -> dict[str, object] | None:
     }
 
 
-def main() -> None:
-    """Every design in turn."""
-    rows = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in names():
-            found = compared(name)
-            if found is not None:
-                rows.append(found)
-                print(found, flush=True)
-    write_text(RESULTS / "speed" / "real-accuracy.csv", as_csv(rows))
-
-
 if __name__ == "__main__":
-    main()
+    every = map(compared, names())
+    printed(RESULTS / "speed" / "real-accuracy.csv", (row for row in every if row is not None))

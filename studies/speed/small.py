@@ -12,7 +12,6 @@ from __future__ import annotations
 import cProfile
 import pstats
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +20,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier
-from angcal.files import write_text
 from studies import RESULTS
-from studies.engine.store import as_csv
+from studies.engine.store import printed
 from studies.speed.cases import Case, make
 
 SHAPES = ((800, 384, 1.0), (800, 384, 0.01), (100, 384, 1.0), (200, 768, 1.0), (500, 768, 1.0))
@@ -80,14 +78,5 @@ def measured(case: Case) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rows = [measured(Case(*shape)) for shape in SHAPES]
-    for row in rows:
-        print(row)
-    write_text(RESULTS / "speed" / "small.csv", as_csv(rows))
-
-
 if __name__ == "__main__":
-    main()
+    printed(RESULTS / "speed" / "small.csv", (measured(Case(*shape)) for shape in SHAPES))

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from angcal._typing import Floats
 from angcal.baselines.likelihood import (
     fit_affine,
-    smallest_margins,
     warn_about_fit,
     warn_smoothed,
 )
 from angcal.links import Link, Logit, Probit, as_link
+from angcal.losses import Multinomial
 from angcal.metrics import (
     Strategy,
     as_labels,
@@ -157,7 +157,8 @@ def likeliest_temperature(
     they are zero; T is at most a million of it, at which probabilities are equal to 1e-6.
     """
     target, scaled = indicators(codes, logits.shape[1]), logits / unit
-    if logits.any() and smallest_margins(logits, codes).min() >= 0.0:
+    margins = Multinomial(logits.shape[1]).margins(logits, codes.astype(np.float64))
+    if logits.any() and margins.min() >= 0.0:
         warn_smoothed("the scores separate the labels")
         target = smoothed_targets(codes, weight, logits.shape[1])
 

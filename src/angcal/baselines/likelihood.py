@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from angcal._typing import Floats
 from angcal.links import Link, Logit, Probit
-from angcal.losses import Logistic, Loss, ProbitLikelihood, signed
+from angcal.losses import Logistic, Loss, Multinomial, ProbitLikelihood, signed
 from angcal.metrics.validation import Codes, indicators, smoothed_targets
 from angcal.notices import warn
 
@@ -251,14 +251,6 @@ class MultinomialFamily:
         return np.concatenate([(weighted.T @ self.scores)[self.free], weighted.sum(axis=0)])
 
 
-def smallest_margins(logits: Floats, codes: Codes) -> Floats:
-    """z_y − max_{k≠y} z_k for each row: positive where the label has the largest logit."""
-    rows = np.arange(len(logits))
-    others = logits.copy()
-    others[rows, codes] = -np.inf
-    return logits[rows, codes] - others.max(axis=1)
-
-
 def fit_multinomial(
     scores: Floats,
     codes: Codes,
@@ -308,7 +300,8 @@ def _finite(
     K = scores.shape[1]
 
     def separates(matrix: Floats, offsets: Floats) -> bool:
-        return bool(smallest_margins(scores @ matrix.T + offsets, codes).min() > 0.0)
+        z = scores @ matrix.T + offsets
+        return bool(Multinomial(K).margins(z, codes.astype(np.float64)).min() > 0.0)
 
     labels = indicators(codes, K)
     if not labels.any(axis=0).all():

@@ -24,7 +24,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from angcal._typing import Floats
-from angcal.arguments import seed
 from angcal.cli import terminal
 from angcal.displays import STYLES, ReliabilityDisplay
 from angcal.estimators import AngularCalibratedClassifier, ScoreCalibratedClassifier
@@ -337,7 +336,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=5,
         help="random splits, at least 2 (default: 5)",
     )
-    parser.add_argument("--seed", type=seed, default=0, help="of the splits (default: 0)")
+    parser.add_argument("--seed", type=terminal.seed, default=0, help="of the splits (default: 0)")
 
 
 def execute(options: argparse.Namespace) -> None:

@@ -191,7 +191,7 @@ def _needed_sentence(plan: Any, name: str, target: float, needed: float | None) 
 def _draw(plan: Any, path: Path, needed: str) -> None:
     from matplotlib.figure import Figure
 
-    from angcal.displays.plan import PlanDisplay
+    from angcal.displays.curves import PlanDisplay
 
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     for ax, name in zip(figure.subplots(1, 2), ("accuracy", "log_loss"), strict=True):

@@ -30,12 +30,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from angcal.cli import terminal
-from angcal.cli.result_table import blocks_written, write_table
 
 ROWS_AT_ONCE = 20_000
 
@@ -112,24 +115,41 @@ def execute(options: argparse.Namespace) -> None:
     with terminal.stages(3) as begin, terminal.noted() as notes:
         begin("reading the model")
         model, known = load(options.model, key=options.key), about(options.model)
-        if is_large(options.data):
-            begin("predicting, block by block")
-            numbers, more = _predict_large(model, known, options)
-            _say(numbers, [*notes, *more], known, options)
-            return
         begin("reading the table")
-        given = terminal.reading_options(options)
-        needed = [] if options.id is None else [options.id]
-        frame = read_table(options.data, least_rows=1, needed=needed, **given)
+        if large := is_large(options.data):
+            frame = _without_rows(options.data)
+        else:
+            needed = [] if options.id is None else [options.id]
+            given = terminal.reading_options(options)
+            frame = read_table(options.data, least_rows=1, needed=needed, **given)
         options.id = _identifier(options, known, frame)
-        rows = _rows_for(model, known, frame, options.data, options.id)
+        rows = _rows_for(model, known, frame.head(0), options.data, options.id)
         model = _at_prevalence(model, known, options)
-        begin(f"predicting {len(rows)} rows")
-        table = _probabilities(model, rows, frame, options)
-        notes += _compared_with_training(model, rows, table)
-        _move_first(table, model.classes_[0], known.get("positive"))
-    write_table(table, options)
-    _say(_counted(table), notes, known, options)
+        begin("predicting, block by block" if large else f"predicting {len(frame)} rows")
+        frames = _large_frames(rows, frame, options) if large else [frame]
+        numbers, first, more = _predict(model, known, frames, options)
+        notes += [f"of the first {first} rows: {note}" if large else note for note in more]
+    _say(numbers, notes, known, options)
+
+
+def _without_rows(path: Path) -> Any:
+    """A frame with the columns of a Parquet file."""
+    import pandas as pd
+
+    from angcal.tables.fitting import columns_of
+
+    return pd.DataFrame({name: [] for name in columns_of(path)})
+
+
+def _large_frames(rows: Any, frame: Any, options: argparse.Namespace) -> Iterator[Any]:
+    """Blocks of a Parquet file, with the columns that the model needs."""
+    from angcal.tables.fitting import batches
+
+    # A model that knows no names takes the columns as they are.
+    others = [name for name in frame.columns if name != options.id]
+    needed = list(getattr(rows, "columns", others))
+    columns = needed if options.id is None else [options.id, *needed]
+    return (block for _, block in batches(options.data, columns))
 
 
 def _move_first(table: Any, first: Any, positive: Any) -> None:
@@ -167,41 +187,28 @@ def _say(
     terminal.say(json.dumps(numbers, allow_nan=False))
 
 
-def _predict_large(
-    model: Any, known: dict[str, Any], options: argparse.Namespace
-) -> tuple[dict[str, Any], list[str]]:
-    """Predict a Parquet file block by block: (what was counted, notes on the first block)."""
-    from collections import Counter
-
-    import pandas as pd
-
-    from angcal.tables.streaming import batches, columns_of
-
-    names = columns_of(options.data)
-    nothing = pd.DataFrame({name: [] for name in names})
-    options.id = _identifier(options, known, nothing)
-    rows = _rows_for(model, known, nothing, options.data, options.id)
-    # A model that knows no names takes the columns as they are.
-    others = [name for name in names if name != options.id]
-    needed = list(getattr(rows, "columns", others))
-    columns = needed if options.id is None else [options.id, *needed]
-    model, notes = _at_prevalence(model, known, options), []
+def _predict(
+    model: Any, known: dict[str, Any], frames: Iterable[Any], options: argparse.Namespace
+) -> tuple[dict[str, Any], int, list[str]]:
+    """Write the probabilities of every block: (counts, rows of the first, notes on the first)."""
+    first, notes = 0, []
     total: Counter[str] = Counter()
     classes: Counter[str] = Counter()
     with blocks_written(options) as write:
-        for start, frame in batches(options.data, columns):
+        for frame in frames:
             rows = _rows_for(model, known, frame, options.data, options.id, quiet=True)
             table = _probabilities(model, rows, frame, options)
             found = _compared_with_training(model, rows, table)
-            if not start:
-                notes = [f"of the first {len(frame)} rows: {note}" for note in found]
+            if not first:
+                first, notes = len(frame), found
             _move_first(table, model.classes_[0], known.get("positive"))
             write(table)
             own = _counted(table)
             classes.update(own.pop("classes"))
             total.update({name: n or 0 for name, n in own.items()})
     outside = total["rows_outside_training"] if "outside_training" in table else None
-    return {**total, "classes": dict(classes), "rows_outside_training": outside}, notes
+    counts = {"rows": total["rows"], "classes": dict(classes), "rows_outside_training": outside}
+    return counts, first, notes
 
 
 def _identifier(options: argparse.Namespace, known: dict[str, Any], frame: Any) -> str | None:
@@ -409,3 +416,71 @@ def _classifier(model: Any) -> tuple[Any, Any]:
             "have; leave --interval out, or fit one with: angcal fit."
         )
     return classifier, model[:-1].transform if piped and len(model) > 1 else lambda rows: rows
+
+
+# -- the table, written block by block; text in it is harmless -----------------------------------
+
+
+@contextmanager
+def blocks_written(options: argparse.Namespace) -> Iterator[Callable[[Any], None]]:
+    """A function that adds a block to the result, which has its name once it is complete."""
+    from contextlib import ExitStack
+
+    from angcal.files import written
+
+    with ExitStack() as stack:
+        file = None if options.out == "-" else stack.enter_context(written(Path(options.out)))
+        if options.out.lower().endswith(".parquet"):
+            import pyarrow as pa
+            from pyarrow.parquet import ParquetWriter
+
+            writers: list[Any] = []
+
+            def write(table: Any) -> None:
+                if not writers:
+                    schema = pa.Table.from_pandas(table, preserve_index=False).schema
+                    writers.append(stack.enter_context(ParquetWriter(file, schema)))
+                block = pa.Table.from_pandas(table, writers[0].schema, preserve_index=False)
+                writers[0].write_table(block)
+        else:
+            begun: list[bool] = []
+            if file is None and hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(encoding="utf-8")  # as in a file: names must not get lost
+
+            def write(table: Any) -> None:
+                if not options.raw_text:
+                    table = _harmless(table)
+                text = table.to_csv(index=False, header=not begun)
+                begun.append(True)
+                if file is None:
+                    sys.stdout.write(text)
+                else:
+                    file.write(text.encode("utf-8"))
+
+        yield write
+
+
+def _harmless(table: Any) -> Any:
+    """The table with text that is neither a formula nor an order to a terminal that shows it."""
+    from angcal.files import safe_cell
+    from angcal.tables.errors import clean
+
+    changed = 0
+
+    def harmless(entry: Any) -> Any:
+        nonlocal changed
+        if not isinstance(entry, str):
+            return entry
+        safe = safe_cell(clean(entry))
+        changed += safe != entry
+        return safe
+
+    text = [name for name in table.columns if table[name].dtype.kind not in "biuf"]
+    table = table.assign(**{name: table[name].map(harmless) for name in text})
+    table.columns = [harmless(name) for name in table.columns]
+    if changed:
+        terminal.tell(
+            f"note: {changed} cells that look like formulas or hold control characters were made "
+            "harmless; --raw-text leaves them as they are"
+        )
+    return table

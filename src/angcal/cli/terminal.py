@@ -20,7 +20,6 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, NamedTuple
 
-from angcal.arguments import seed
 from angcal.cli.interrupts import asked, end_if_asked
 from angcal.tables.errors import MissingPackageError, clean
 
@@ -250,6 +249,26 @@ def between_zero_and_one(example: float) -> Callable[[str], float]:
     return number
 
 
+def seed(text: str) -> int:
+    """A type of argument: seeds, which are whole numbers from 0 up."""
+    number = int(text)
+    if number < 0:
+        raise ArgumentTypeError("a seed is a number from 0 up")
+    return number
+
+
+def number_of(what: str) -> Callable[[str], int]:
+    """A type of argument: how many threads or processes, -1 for one per core."""
+
+    def jobs(text: str) -> int:
+        number = int(text)
+        if number < -1 or number == 0:
+            raise ArgumentTypeError(f"a number of {what} from 1 up, or -1 for one per core")
+        return number
+
+    return jobs
+
+
 def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
     """Arguments of the commands that fit a table."""
     parser.add_argument("data", type=Path, help="table with one row for each labeled case")
@@ -283,7 +302,9 @@ def add_table_arguments(parser: ArgumentParser, *, seed_help: str) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     parser.add_argument("--seed", type=seed, default=0, help=seed_help)
     parser.add_argument(
-        "--jobs", type=_jobs, help="threads of the linear algebra; -1 is one per core"
+        "--jobs",
+        type=number_of("threads"),
+        help="threads of the linear algebra; -1 is one per core",
     )
 
 
@@ -308,13 +329,6 @@ def reading_options(options: Namespace) -> dict[str, Any]:
 def add_key(parser: ArgumentParser, purpose: str) -> None:
     """The argument ``--key`` of the commands that write or read a model file."""
     parser.add_argument("--key", metavar="FILE", type=Path, help=purpose)
-
-
-def _jobs(text: str) -> int:
-    number = int(text)
-    if number < -1 or number == 0:
-        raise ArgumentTypeError("a number of threads from 1 up, or -1 for one per core")
-    return number
 
 
 class Tables(NamedTuple):
@@ -388,7 +402,7 @@ def _open_large(options: Namespace) -> Any:
             f"--groups {options.groups} needs the whole table in memory, and {options.data} does "
             "not fit; take fewer rows or columns."
         )
-    from angcal.tables.streaming import open_large
+    from angcal.tables.fitting import open_large
 
     return open_large(options.data, options.target, positive=options.positive)
 

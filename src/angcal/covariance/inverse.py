@@ -82,18 +82,11 @@ class Precision:
         shift = np.zeros(X.shape[1]) if center is None else center
         if hasattr(self.operator, "products"):
             return self.operator.products(X, shift, residuals)
-        elsewhere = isinstance(X, Rows)
-        total = X.pull(residuals)[: X.shape[1]] if elsewhere else np.asarray(X.T @ residuals)
+        rows = X if isinstance(X, Rows) else as_rows(X, False)
+        total = rows.pull(residuals)[: X.shape[1]]
         _, direction = self.pair((total - shift * residuals.sum())[None, :])
-        if elsewhere:
-            found = X.map(partial(_products_of_block, self), (shift, direction))
-            return found[:, 0], found[:, 1]
-        along, squares = np.empty(X.shape[0]), np.empty(X.shape[0])
-        for rows, block in as_rows(X, False).dense_blocks():
-            left, right = self.pair(block - shift)
-            along[rows] = left @ direction[0]
-            squares[rows] = np.einsum("ij,ij->i", left, right)
-        return along, squares
+        found = rows.map(partial(_products_of_block, self), (shift, direction))
+        return found[:, 0], found[:, 1]
 
 
 def _products_of_block(inverse: Precision, X: Any, shift: Floats, direction: Floats) -> Floats:

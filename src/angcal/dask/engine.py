@@ -25,8 +25,6 @@ POLL, STATE_POLL = 1.0, 5.0
 WITHOUT_WORKERS, WITHOUT_WORK, WITHOUT_PROGRESS, LONGER = 30.0, 45.0, 300.0, 10.0
 # Workers that wait take 2 to 5 % of a core and exchange a few kB each second.
 WORKING_CPU, WORKING_BYTES = 10.0, 1e6
-# Of a worker's memory: Dask pauses it at 0.8. Its libraries take some to begin with.
-USABLE_SHARE, LIBRARIES = 0.75, 150 << 20
 FAN_IN = 4
 
 
@@ -119,7 +117,8 @@ class Engine:
             return
         limit, threads = min(limited)
         matrix = 8.0 * width**2
-        room = USABLE_SHARE * limit - LIBRARIES - n_bytes / len(workers) - FAN_IN * matrix
+        # Dask pauses a worker at 0.8 of its memory, and libraries take 150 MB to begin with.
+        room = 0.75 * limit - (150 << 20) - n_bytes / len(workers) - FAN_IN * matrix
         # A block, its copy, and pieces of it in double precision with their products.
         piece = min(8.0 * plan.BLOCK_ENTRIES, rows * row_bytes * 2.0)
         room_for_rows = room / threads - 3.0 * piece - 2.0 * matrix

@@ -13,7 +13,7 @@ from angcal import estimators
 from angcal.arrays import is_dask
 from angcal.dask.engine import ClusterError, Engine
 from angcal.dask.rows import open_rows
-from angcal.estimators.far import far_intercept
+from angcal.estimators.around_model import far_intercept
 from angcal.estimators.options import check_options
 from angcal.estimators.prediction import states_for_files
 from angcal.estimators.training import Training, checked_groups, far_training, refuse_far

@@ -26,9 +26,6 @@ from angcal.arrays import is_dask
 from angcal.dask.engine import FAN_IN, Engine, flat_keys
 from angcal.rows import FarRows, Stacked, added, times_columns
 
-INLINE_BYTES = 1 << 16
-"""What all blocks share is part of every task up to this size, and a task of its own beyond."""
-
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
@@ -100,7 +97,8 @@ class DaskRows(FarRows):
         first: Any = Pass(f, shared, self._blocks.prepare, self._columns)
         graph: dict[Any, Any] = {}
         large = [*shared] if self._columns is None else [*shared, self._columns]
-        if sum(np.asarray(each).nbytes for each in large) > INLINE_BYTES:
+        # What all blocks share is part of every task while it is small.
+        if sum(np.asarray(each).nbytes for each in large) > 1 << 16:
             graph, first = {(name, "shared"): first}, (name, "shared")
         used = range(len(self._blocks.keys)) if places is None else places
         keys = [(name, "block", b) for b in used]
@@ -140,12 +138,7 @@ class DaskRows(FarRows):
         return self._run(graph, [self._tree(graph, keys, merge)])[0]
 
     def map(
-        self,
-        f: Callable[..., Any],
-        shared: Sequence[Any] = (),
-        vectors: Sequence[Any] = (),
-        *,
-        entries_per_row: int = 0,
+        self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
     ) -> Any:
         parts, found = self.parts(f, shared, vectors), Stacked(self.shape[0])
         for start, stop in zip(self._bounds[:-1], self._bounds[1:], strict=True):

@@ -6,9 +6,8 @@ attributes that end in an underscore. Matplotlib is imported only when something
 
 from angcal.displays.angle import AngleDisplay, AngleMatrixDisplay
 from angcal.displays.comparison import ComparisonDisplay
-from angcal.displays.curves import PenaltyPathDisplay, SmoothedLinkDisplay
+from angcal.displays.curves import PenaltyPathDisplay, PlanDisplay, SmoothedLinkDisplay
 from angcal.displays.decisions import DecisionCurveDisplay
-from angcal.displays.plan import PlanDisplay
 from angcal.displays.reliability import ClasswiseReliabilityDisplay, ReliabilityDisplay
 from angcal.displays.style import STYLES
 

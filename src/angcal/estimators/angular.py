@@ -19,7 +19,7 @@ from angcal.estimators.options import (
 )
 from angcal.estimators.training import Training
 from angcal.multiclass import ClassCalibration
-from angcal.multiclass.on_device import scores_on_device
+from angcal.multiclass.class_scores import scores_on_device
 from angcal.rows import Rows, TensorRows
 
 

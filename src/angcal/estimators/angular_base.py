@@ -13,9 +13,8 @@ from angcal._typing import Floats, Matrix
 from angcal.angle import Angle
 from angcal.arrays import is_dask, is_tensor, on_host, placed_like
 from angcal.calibrate import Calibration, Options, calibrate
-from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.options import resolved_link, resolved_softmax
-from angcal.estimators.prediction import CalibratedPrediction
+from angcal.estimators.prediction import CalibratedPrediction, lazy_on_dask
 from angcal.estimators.training import Training, check_tensor, on_device
 from angcal.intervals import Law, check_interval, interval, interval_law
 from angcal.multiclass import ClassCalibration, ClassScores, calibrate_classes, class_scores
@@ -211,12 +210,7 @@ class AngularBase(CalibratedPrediction):
 
     def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
         """(shares, laws, scores of X) of the models that are averaged; of one otherwise."""
-        if on_device(X):
-            scores = on_host(self._device_scores(X))
-            scores = scores if len(self.classes_) > 2 else scores[:, 0]
-        else:
-            scores = self._scores(X)
-        return [1.0], [self.interval_law_], [scores]
+        return [1.0], [self.interval_law_], [on_host(self._scores(X))]
 
     def _given_pool(self, pool: Any) -> Any:
         """The pool of ``fit``, or the constructor's; warns of data that a file did not keep."""

@@ -22,7 +22,7 @@ import numpy as np
 from angcal._typing import Floats
 from angcal.estimators.training import Training
 from angcal.leverages.groups import prevalence_effect
-from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
 from angcal.multiclass.choice import prevalence
 from angcal.notices import AngleWarning, warn
 from angcal.observables import usual_weights
@@ -127,9 +127,5 @@ def difference(first: Floats, second: Floats, training: Training) -> tuple[float
     """(mean, standard error) of what the labels lose more under some probabilities than others."""
     rows, codes = np.arange(len(training.codes)), training.codes.astype(np.intp)
     gaps = np.log(second[rows, codes]) - np.log(first[rows, codes])
-    share = training.weights / training.weights.sum()
-    mean = float(share @ gaps)
-    deviations = share * (gaps - mean)
     groups = training.groups_of(training.X)
-    sums = deviations if groups is None else groups.sums(deviations)
-    return mean, float(np.sqrt(np.sum(sums**2)))
+    return mean_and_error(gaps, training.weights, None if groups is None else groups.codes)

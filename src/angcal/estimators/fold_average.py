@@ -15,7 +15,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host
 from angcal.estimators.training import SMALLEST_SAMPLE, Training
 from angcal.intervals import Law
-from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.metrics.scores import mean_and_error, row_losses
 from angcal.notices import AngleWarning, warn
 from angcal.penalty_path.choice import CLEAR
 
@@ -120,17 +120,11 @@ def warn_if_one_is_better(left_out: Floats, one: Any, training: Training) -> Non
     Classifiers that have seen four fifths of the labels are flatter, and their mean is more so:
     where labels are few and the signal strong that may cost more than averaging gains.
     """
-    rows, own = np.arange(len(training.codes)), training.codes.astype(np.intp)
-    share = training.weights / training.weights.sum()
-
-    def losses(p: Floats) -> Floats:
-        return -np.log(np.maximum(p[rows, own], PROBABILITY_FLOOR))
-
+    codes = training.codes.astype(np.intp)
     rivals = {"the one model": one.probabilities(), "the one model, uncalibrated": one.plain()}
     for name, p in rivals.items():
-        gaps = losses(left_out) - losses(p)
-        mean = float(share @ gaps)
-        error = float(np.sqrt(np.sum((share * (gaps - mean)) ** 2)))
+        gaps = row_losses(left_out, codes) - row_losses(p, codes)
+        mean, error = mean_and_error(gaps, training.weights)
         if mean > max(CLEAR * error, 0.01):
             warn(
                 f"An average over folds does not pay here: its leave-one-out log-loss is "

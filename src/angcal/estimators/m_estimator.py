@@ -13,7 +13,7 @@ from angcal._typing import Floats
 from angcal.estimators.training import ARRAY_RULES, encode
 from angcal.losses import Loss
 from angcal.notices import warn
-from angcal.penalties import Penalty, Ridge
+from angcal.penalties import Penalty, Ridge, require_penalty
 from angcal.problem import LinearFit, check_separable
 from angcal.sklearn_problems import Problem, as_loss, problem_of
 from angcal.solvers.minimize import minimize, relative_residual
@@ -103,6 +103,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         kept = weights > 0
         if len(np.unique(labels[kept])) < 2:
             raise ValueError("y has one class only among the rows of positive weight.")
+        default = Ridge(1.0 / float(weights.sum()))
         start = LinearFit(
             X[kept],
             labels[kept],
@@ -110,7 +111,7 @@ class MEstimator(ClassifierMixin, BaseEstimator):
             np.zeros(X.shape[1]),
             0.0,
             as_loss(self.loss),
-            self._penalty_for(float(weights.sum())),
+            default if self.penalty is None else require_penalty(self.penalty),
             self.fit_intercept,
         )
         fit = minimize(start, tol=self.tol, max_iter=self.max_iter)
@@ -120,16 +121,6 @@ class MEstimator(ClassifierMixin, BaseEstimator):
         self.penalty_ = fit.penalty
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         return self
-
-    def _penalty_for(self, total_weight: float) -> Penalty:
-        if self.penalty is None:
-            return Ridge(1.0 / total_weight)
-        if not isinstance(self.penalty, Penalty):
-            raise TypeError(
-                f"penalty={self.penalty!r} is not a Penalty; pass for example Ridge(0.1), in the "
-                "scaling of the mean loss, or NoPenalty()."
-            )
-        return self.penalty
 
     def _warn_unless_converged(self, fit: LinearFit) -> None:
         residual = relative_residual(fit)

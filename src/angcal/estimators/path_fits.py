@@ -20,7 +20,7 @@ from angcal.links import Link
 from angcal.losses import Multinomial
 from angcal.multiclass import class_scores
 from angcal.notices import PenaltyWarning, warn
-from angcal.observables import Observables, honest_scores, observe
+from angcal.observables import Observables, observe
 from angcal.penalties import Ridge
 from angcal.penalty_path import (
     EXPONENTS,
@@ -150,10 +150,23 @@ class PathFit:
         given = (self.observed, self.curves.labels, self.curves.weights, confidence)
         return cosines_under(link, *given)
 
+    @property
+    def groups(self) -> Groups | None:
+        """Rows that were left out together."""
+        return self.observed[self.index].groups
+
+    def at(self, k: int) -> Observables:
+        """Observables of one of the fits, for rows of the design."""
+        return self.observed[k]
+
+    def close_to(self, solution: Solution) -> Observables:
+        """Those of the chosen fit, finished a little better."""
+        return moved_to(self.observed[self.index], self.design, solution)
+
     def member(self, k: int, chosen: LinearFit) -> tuple[LinearFit, Observables]:
         """One of the fits with its observables, beside a finished one for the same rows."""
         coefs, intercepts = self.restored
-        found = self.observed[k]
+        found = self.at(k)
         fit = replace(
             chosen,
             coef=coefs[k],
@@ -161,34 +174,29 @@ class PathFit:
             penalty=Ridge(float(1.0 / (self.Cs[k] * chosen.total_weight))),
             known_scores=found.scores,
         )
+        # Without the intercept for rows as given, not for centered ones.
         return fit, replace(found, linear_scores=found.scores - intercepts[k])
 
     def finished(self, X: Any, tol: float, method: str) -> tuple[LinearFit, Observables, float]:
         """The chosen fit at its optimum, its observables, and its distance to the optimum."""
-        design, found = self.design, self.observed[self.index]
-        solver = design.solver(np.array([1.0 / self.C]))
+        design, strength = self.design, np.array([1.0 / self.C])
+        solver = design.solver(strength)
         # Its scores are then far closer to the optimum than its angle could notice.
         solution = solver.continued(self.solution.column(self.index), min(tol, 1e-4))
         distance = float(solver.distances(solution)[0])
-        even = design.fit_at(solution, 0, 1.0 / self.C)
-        coef, intercept = design.restore(*solution.problem(0)[:2])
-        fit = replace(
-            even, X=X, coef=coef, intercept=intercept, known_scores=None, hessian_method=method
-        )
-        if not (distance > LARGEST_DISTANCE and coef.ndim == 1):
-            moved = moved_to(found, design, solution)
-            # Without the intercept for rows as given, not for centered ones.
-            return fit, replace(moved, linear_scores=moved.scores - intercept), distance
-        # Where products in single precision do not get there, factorizations do.
-        if self.exponent == 1.0 and self.rarity == 0.0:
-            fit = polished(fit)
-            return fit, observe(fit, found.groups), fit.distance_to_optimum
-        # Under a bent penalty rows are those of the design.
-        even = polished(replace(even, known_scores=None, hessian_method=method))
+        even = replace(design.fit_at(solution, 0, 1.0 / self.C), hessian_method=method)
+        if distance > LARGEST_DISTANCE and even.coef.ndim == 1:
+            # Where products in single precision do not get there, factorizations do.
+            even = polished(even if design.rows.far else replace(even, known_scores=None))
+            distance, found = even.distance_to_optimum, observe(even, self.groups)
+        else:
+            found = self.close_to(solution)
         coef, intercept = design.restore(even.coef, even.intercept)
-        observed = observe(even, found.groups)
-        observed = replace(observed, linear_scores=observed.scores - intercept)
-        return replace(fit, coef=coef, intercept=intercept), observed, even.distance_to_optimum
+        found = replace(found, linear_scores=found.scores - intercept, n_features=design.n_features)
+        # Rows that are far are not read again for scores.
+        scores = even.known_scores if design.rows.far else None
+        fit = replace(even, X=X, coef=coef, intercept=intercept, known_scores=scores)
+        return fit, found, distance
 
 
 def fit_paths(estimator: Any, training: Training, options: Options) -> tuple[list[PathFit], str]:
@@ -302,34 +310,14 @@ class FarPathFit(PathFit):
         assert self.curves.evidence is not None
         return cosines_of(link, self.curves.evidence, confidence)
 
-    def member(self, k: int, chosen: LinearFit) -> tuple[LinearFit, Observables]:
-        """One of the fits, whose observables take four passes."""
+    def at(self, k: int) -> Observables:
+        """Four passes."""
         one = slice(k, k + 1)
         part = with_scores(self.design.rows, self.solution.part(one))
-        fit = replace(
-            chosen,
-            coef=self.restored[0][k],
-            intercept=self.restored[1][k],
-            penalty=Ridge(float(1.0 / (self.Cs[k] * chosen.total_weight))),
-            known_scores=part.problem(0)[2],
-        )
-        return fit, self._observed(1.0 / self.Cs[one], part)
+        return self._observed(1.0 / self.Cs[one], part)
 
-    def finished(self, X: Any, tol: float, method: str) -> tuple[LinearFit, Observables, float]:
-        strength = np.array([1.0 / self.C])
-        solver = self.design.solver(strength)
-        # Its scores are then far closer to the optimum than its angle could notice.
-        solution = solver.continued(self.solution.column(self.index), min(tol, 1e-4))
-        distance = float(solver.distances(solution)[0])
-        even = replace(self.design.fit_at(solution, 0, 1.0 / self.C), hessian_method=method)
-        if distance > LARGEST_DISTANCE and even.coef.ndim == 1:
-            # Where conjugate gradients do not get there, factorizations do.
-            even = polished(even)
-            distance, observed = even.distance_to_optimum, observe(even, self.groups)
-        else:
-            observed = self._observed(strength, solution)
-        coef, intercept = self.design.restore(even.coef, even.intercept)
-        return replace(even, X=X, coef=coef, intercept=intercept), observed, distance
+    def close_to(self, solution: Solution) -> Observables:
+        return self._observed(np.array([1.0 / self.C]), solution)
 
     def _observed(self, strengths: Floats, solution: Solution) -> Observables:
         found = observe_path(
@@ -396,12 +384,4 @@ def path_curves(
         pairs = zip(fits, observables, strict=True)
         scores = [class_scores([fit], [found]) for fit, found in pairs]
         return ClassCurves(scores, design.labels, weights)
-    honest = [honest_scores(fit, found) for fit, found in zip(fits, observables, strict=True)]
-    return LooCurves(
-        np.column_stack([found.calibration_scores for found in observables]),
-        np.column_stack(honest),
-        np.column_stack([found.loo_scores for found in observables]),
-        design.labels,
-        weights,
-        observables[0].groups,
-    )
+    return LooCurves.of(fits, observables, weights)

@@ -360,28 +360,29 @@ class AngularLogisticRegressionCV(AngularBase):
         self._left_out = LeftOutAverage(own, left_out, self._left_out)
         return PenaltyAverage(own, coefs, intercepts, curves, laws)
 
-    def _probabilities(self, X: Any) -> Floats:
+    def _probabilities(self, X: Any) -> Any:
         """(n, K) probabilities, of the chosen fit or averaged."""
         # By what was fitted: the parameter may have been set since.
         if self.average_ is None:
             return super()._probabilities(X)
-        rows = validate_data(self, X, reset=False, **ARRAY_RULES)
-        return of_each_class(self.average_.predict(rows))
+        p = of_each_class(self.average_.predict(self._new_rows(X)))
+        return placed_like(p, X) if on_device(X) else p
+
+    def _new_rows(self, X: Any) -> Any:
+        """New rows, checked."""
+        if not on_device(X):
+            return validate_data(self, X, reset=False, **ARRAY_RULES)
+        check_tensor(X, self.n_features_in_)
+        return X
 
     def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
         if self.average_ is None:
             return super()._interval_models(X)
-        rows = X if on_device(X) else validate_data(self, X, reset=False, **ARRAY_RULES)
+        rows = self._new_rows(X)
         if isinstance(self.average_, FoldAverage):
             return self.average_.interval_models(rows)
         average = self.average_
         return average.shares.tolist(), average.laws, list(average.scores(rows))
-
-    def _on_device(self, X: Any) -> Any:
-        if self.average_ is None:
-            return super()._on_device(X)
-        check_tensor(X, self.n_features_in_)
-        return placed_like(of_each_class(self.average_.predict(X)), X)
 
     def _takes_many_classes(self) -> bool:
         return is_for_many_classes(self.link)

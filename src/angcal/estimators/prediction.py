@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy, deepcopy
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,14 +15,60 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, linear_scores, namespace_of, on_host, placed_like
+from angcal.arrays import is_dask, is_tensor, linear_scores, namespace_of, on_host, placed_like
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
-from angcal.estimators.lazy import lazy_on_dask
 from angcal.estimators.prevalence import Prevalence, estimated_prevalence, given_prevalence
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
 from angcal.sklearn_problems import unwrap
+
+# -- on Dask collections -------------------------------------------------------------------------
+
+
+def lazy_on_dask(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of rows that returns a lazy Dask array where its rows are a Dask collection.
+
+    Predictions go row by row, so that they need no client and no more memory than a block. What
+    travels to the workers is the classifier without anything that grows with its training rows.
+    """
+
+    @wraps(method)
+    def predict(self: Any, X: Any, *options: Any, **named: Any) -> Any:
+        if not is_dask(X):
+            return method(self, X, *options, **named)
+        return _block_by_block(self, method.__name__, X, *options, **named)
+
+    return predict
+
+
+def _block_by_block(classifier: Any, name: str, X: Any, *options: Any, **named: Any) -> Any:
+    check_is_fitted(classifier, "curve_")
+    own = getattr(classifier.without_training(), name)
+    shape = _shape_of_row(name, len(classifier.classes_))
+    dtype = classifier.classes_.dtype if name == "predict" else np.dtype(np.float64)
+
+    def predict(rows: Any) -> Any:
+        return own(rows, *options, **named)
+
+    if not hasattr(X, "map_blocks"):
+        return X.map_partitions(predict, meta=np.empty((0, *shape), dtype=dtype))
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix; got {X.ndim} dimensions. Reshape it to (n, d).")
+    rows = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+    chunks = (rows.chunks[0], *((size,) for size in shape))
+    axes = {0: {"drop_axis": 1}, 1: {}, 2: {"new_axis": 2}}[len(shape)]
+    meta = np.empty((0,) * (1 + len(shape)), dtype=dtype)
+    return rows.map_blocks(predict, dtype=dtype, meta=meta, chunks=chunks, **axes)
+
+
+def _shape_of_row(name: str, K: int) -> tuple[int, ...]:
+    """What a method returns for a row."""
+    if name == "predict_interval":
+        return (2,) if K == 2 else (K, 2)
+    wide = name in ("predict_proba", "predict_log_proba") or (name != "predict" and K > 2)
+    return (K,) if wide else ()
+
 
 # Arrays that grow with the training rows; predictions need none of them.
 OF_TRAINING = ("observables_", "_left_out")
@@ -141,7 +188,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
             a Dask array, not yet computed, where X is a Dask array or dataframe.
         """
         check_is_fitted(self, "curve_")
-        p = self._on_device(X) if on_device(X) else self._probabilities(X)
+        p = self._probabilities(X)
         return self.prevalence_.apply(p) if hasattr(self, "prevalence_") else p
 
     def with_prevalence(self, prevalence: Any) -> Self:
@@ -257,12 +304,18 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         both = xp.asarray(self.classes_, device=place.device)
         return xp.where(place, both[1], both[0])
 
-    def _probabilities(self, X: Any) -> Floats:
-        """(n, K) probabilities of rows on the host."""
-        return of_each_class(self.curve_.predict(self._scores(X)))
+    def _probabilities(self, X: Any) -> Any:
+        """(n, K) probabilities, a tensor where X is one."""
+        scores = self._scores(X)
+        works_anywhere = isinstance(self.curve_, ClassMap | TabulatedCurve | ConstantCurve)
+        if works_anywhere or not is_tensor(scores):
+            return of_each_class(self.curve_.predict(scores))
+        return placed_like(of_each_class(self.curve_.predict(on_host(scores))), X)
 
-    def _scores(self, X: Any) -> Floats:
-        """u = xᵀŵ + b̂ of new rows, (n,) or (n, K), in double precision whatever theirs is."""
+    def _scores(self, X: Any) -> Any:
+        """u = xᵀŵ + b̂ of new rows, (n,) or (n, K): a tensor where X is one, doubles elsewhere."""
+        if on_device(X):
+            return self._device_scores(X)
         rows = self._unread_rows(X)
         coef = self.coef_[0] if len(self.coef_) == 1 else self.coef_.T
         with np.errstate(invalid="ignore", over="ignore"):
@@ -287,32 +340,24 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         rows = X if transformer is None else transformer.transform(X)
         return check_array(rows, **{**ARRAY_RULES, **rules})
 
-    def _on_device(self, X: Any) -> Any:
-        """As `predict_proba`, a tensor where X is one."""
-        scores, many = self._device_scores(X), len(self.classes_) > 2
-        if isinstance(self.curve_, ClassMap):
-            return self.curve_.predict(scores)
-        if not isinstance(self.curve_, TabulatedCurve | ConstantCurve):
-            found = self.curve_.predict(on_host(scores if many else scores[:, 0]))
-            return placed_like(of_each_class(found), X)
-        positive = self.curve_.predict(scores[:, 0])
-        return namespace_of(X).stack([1.0 - positive, positive], axis=1)
-
     def _device_scores(self, X: Any) -> Any:
-        """(n, 1) or (n, K) scores of a tensor, one too."""
+        """Scores of a tensor, one too."""
         if takes_raw_rows(getattr(self, "estimator_", None)):
             raise TypeError(
                 f"{type(self).__name__} with a pipeline does not take tensors; pass NumPy arrays."
             )
         check_tensor(X, self.n_features_in_)
         weights, intercept = (placed_like(on_host(v), X) for v in (self.coef_, self.intercept_))
-        return X @ weights.T + intercept
+        scores = X @ weights.T + intercept
+        return scores if len(self.classes_) > 2 else scores[:, 0]
 
 
-def of_each_class(found: Floats) -> Floats:
-    """(n, K) probabilities, of which two classes have the second only."""
+def of_each_class(found: Any) -> Any:
+    """(n, K) probabilities, of which two classes have the second only; where they are."""
     if found.ndim == 2:
         return found
+    if is_tensor(found):
+        return namespace_of(found).stack([1.0 - found, found], axis=1)
     both = np.empty((found.size, 2))
     np.subtract(1.0, found, out=both[:, 0])
     both[:, 1] = found

@@ -15,8 +15,13 @@ from angcal.estimators import (
     AngularLogisticRegressionCV,
     ScoreCalibratedClassifier,
 )
-from angcal.export.curves import check_curve, curves_of, write_model
-from angcal.export.intervals import check_has_table, write_interval
+from angcal.export.curves import (
+    check_curve,
+    check_has_table,
+    curves_of,
+    write_interval,
+    write_model,
+)
 from angcal.export.nodes import ExportError, Nodes, sealed
 from angcal.sklearn_problems import unwrap
 

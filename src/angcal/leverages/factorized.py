@@ -138,7 +138,7 @@ def factorize_exactly(
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
     if isinstance(X, Rows):
         return PenalizedHessian("primal", _Primal(*common))
-    fits = X.shape[0] * len(columns) <= plan.MOST_SINGLE_ENTRIES
+    fits = plan.fits_single(n, len(columns))
     n_free = fit_intercept + (int(np.sum(Q == 0)) if Q.ndim == 1 else 0)
     # A full penalty matrix is d × d already, so the primal adds no larger object.
     dual_is_smaller = n < len(columns) + fit_intercept and Q.ndim == 1

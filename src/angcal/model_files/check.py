@@ -123,7 +123,7 @@ def array_of(part: bytes) -> np.ndarray:
 
 def check_model(model: Any, trusted: Collection[str]) -> None:
     """Raise TypeError or ValueError with what is wrong; the model may be of anyone's making."""
-    last = _last_step(model)
+    last = _step(model, -1)
     if not isinstance(last, CalibratedPrediction | MEstimator):
         raise TypeError(
             f"it is a {type(last).__name__}, but a model is one of angcal's classifiers or a "
@@ -136,11 +136,12 @@ def check_model(model: Any, trusted: Collection[str]) -> None:
         _check_use(model, last)
 
 
-def _last_step(model: Any) -> Any:
+def _step(model: Any, place: int) -> Any:
+    """The first (0) or the last (−1) step of a Pipeline, and of what is a Pipeline there."""
     for _ in range(20):  # a list that holds itself has no last step
         if type(model) is not Pipeline or not model.steps:
             break
-        model = model.steps[-1][1]
+        model = model.steps[place][1]
     return model
 
 
@@ -302,9 +303,9 @@ def _check_use(model: Any, last: Any) -> None:
     """
     if "coef_" not in vars(last):
         return  # not fitted
-    columns, inside = _first_step(model), vars(last).get("estimator_")
+    columns, inside = _step(model, 0), vars(last).get("estimator_")
     if columns is last and takes_raw_rows(inside):
-        columns = _first_step(inside)
+        columns = _step(inside, 0)
     plain = not isinstance(columns, ColumnTransformer | OneHotEncoder)
     # A step that is "passthrough" has no width of its own.
     width = getattr(columns, "n_features_in_", getattr(last, "n_features_in_", None))
@@ -318,14 +319,6 @@ def _check_use(model: Any, last: Any) -> None:
     except (ValueError, ImportError):
         if plain:
             raise
-
-
-def _first_step(model: Any) -> Any:
-    for _ in range(20):
-        if type(model) is not Pipeline or not model.steps:
-            break
-        model = model.steps[0][1]
-    return model
 
 
 def _row_of_levels(columns: Any, width: int) -> Any:

@@ -29,9 +29,6 @@ from angcal.multiclass.posterior import ClassPosterior, class_posterior, typical
 from angcal.multiclass.predictor import MulticlassPredictor
 from angcal.notices import AngleWarning, warn
 
-MOST_ERROR_AXES = 20
-"""Of the angles' error at a known link: each costs intervals another integral."""
-
 
 @dataclass(frozen=True, eq=False)
 class AngleMatrix:
@@ -357,10 +354,13 @@ def _known_predictor(
 
 
 def _standard_errors(found: CrossAngles) -> list[Floats]:
-    """Steps of one standard error of C along the axes of its error; the longest stand for all."""
+    """Steps of one standard error of C along the axes of its error; the longest stand for all.
+
+    At most 20: each costs intervals another integral.
+    """
     values, vectors = np.linalg.eigh(found.variance)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    kept = slice(MOST_ERROR_AXES)
+    kept = slice(20)
     share = max(float(values[kept].sum()), np.finfo(float).tiny) / max(
         float(values.sum()), np.finfo(float).tiny
     )

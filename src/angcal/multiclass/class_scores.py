@@ -2,6 +2,9 @@ r"""From fits of three or more classes to the scores that calibration works with
 
 A joint fit has K scores, of which a softmax sees the differences; one-vs-rest heads are K binary
 fits that each are read as any binary fit is. Either way a row has K scores, with it and without it.
+
+On a device, what is of the size n × K stays there, and leverages are those that all classes share.
+The map has few parameters, so that a few thousand rows tell it as well as all would.
 """
 
 from __future__ import annotations
@@ -11,13 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
+from angcal.arrays import namespace_of, on_host, softmax
+from angcal.leverages import Leverages
 from angcal.leverages.groups import Groups
+from angcal.leverages.shared import ClassRows, corrected_steps, shared_steps
 from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
-from angcal.losses import Logistic
-from angcal.observables import Observables, honest_scores, observe
+from angcal.losses import Logistic, Multinomial
+from angcal.observables import Observables, count_shifts, honest_scores, observe
+from angcal.penalties import Ridge
 from angcal.problem import LinearFit, check_separable
+from angcal.rows import TensorRows
 from angcal.sklearn_problems import read_fits
+from angcal.solvers.newton_cg import Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,3 +103,36 @@ def read_class_scores(
     for fit in fits:
         check_separable(fit)
     return class_scores(fits, [observe(fit) for fit in fits])
+
+
+# -- on a device ---------------------------------------------------------------------------------
+
+
+def scores_on_device(
+    rows: TensorRows, solution: Solution, codes: np.ndarray, weights: Floats, strength: float
+) -> tuple[ClassScores, np.ndarray]:
+    """(scores, their rows) of a multinomial fit on a device; labels are on the host."""
+    n, K = solution.scores.shape
+    loss, ridge = Multinomial(K), Ridge(strength / float(weights.sum()))
+    coef, intercept = on_host(solution.coef).T, on_host(solution.intercepts)
+    problem = (rows, codes, weights, coef, intercept, loss, ridge, rows.intercept)
+    fit = LinearFit(*problem, hessian_method="randomised")
+    classes = ClassRows(loss, softmax(solution.scores), codes, weights)
+
+    def leverages(curvatures: list[Floats], _: list[int]) -> list[Leverages]:
+        return [fit.leverages(D) for D in curvatures]
+
+    shared = shared_steps([classes], leverages, separate=False)
+    totals = on_host(namespace_of(classes.p).sum(shared[0].held, axis=0))
+    steps = corrected_steps([classes], shared, [totals], leverages)[0]
+    order = np.random.default_rng(plan.SEED).permutation(n)
+    taken = np.sort(order[: plan.rows_of_map(K)])
+    fitted, p = (on_host(_taken(values, taken)) for values in (solution.scores, classes.p))
+    residuals = (codes[taken, None] == np.arange(K)) - p
+    without = fitted - (steps * weights[:, None])[taken] * residuals
+    shifts = count_shifts(codes, weights, K, taken) if rows.intercept else 0.0
+    return ClassScores(without + shifts, without, fitted, Softmax(K), coef, intercept), taken
+
+
+def _taken(values: Any, index: np.ndarray) -> Any:
+    return values[namespace_of(values).asarray(index, device=values.device), :]

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -28,8 +28,9 @@ from angcal.leverages.groups import Groups, label_effects
 from angcal.link_posterior import BELIEF
 from angcal.metrics import bin_index
 from angcal.metrics.scores import PROBABILITY_FLOOR
-from angcal.observables import Observables
+from angcal.observables import Observables, honest_scores
 from angcal.penalty_path.curve_fits import CurveFit, curve_fit
+from angcal.problem import LinearFit
 
 SCORINGS = ("log_loss", "brier_score")
 APART = 30.0
@@ -192,6 +193,19 @@ class LooCurves(PathCurves):
     weights: Floats
     groups: Groups | None = None
     known_fit: CurveFit | None = None
+
+    @classmethod
+    def of(cls, fits: list[LinearFit], observed: list[Observables], weights: Floats) -> Self:
+        """Of fits under every penalty and what each reveals; weights are those of cases."""
+        pairs = zip(fits, observed, strict=True)
+        return cls(
+            np.column_stack([found.calibration_scores for found in observed]),
+            np.column_stack([honest_scores(fit, found) for fit, found in pairs]),
+            np.column_stack([found.loo_scores for found in observed]),
+            fits[0].labels,
+            weights,
+            observed[0].groups,
+        )
 
     @cached_property
     def fit(self) -> CurveFit:

@@ -179,7 +179,7 @@ def make_design(
         rows = X = X if shape is None else shape.rotate_far(X)
         scatter = scatter_of(X, weights)
         # As for rows in memory, which have orthogonal columns where these are few.
-        orthogonal = X.shape[1] <= plan.LONGEST_EIGENBASIS and scatter.transform is not None
+        orthogonal = plan.takes_eigenbasis(X.shape[1]) and scatter.transform is not None
         moments = scatter.columns
         central = scatter.moments[: X.shape[1]] if orthogonal else moments
     else:

@@ -21,7 +21,6 @@ from scipy.special import entr
 from angcal._typing import Floats
 from angcal.links import Logit
 from angcal.losses import Logistic
-from angcal.observables import honest_scores
 from angcal.penalty_path import LooCurves, make_design, observe_path, penalty_shares
 from angcal.planner.result import MEASURES, Curve, Plan, criteria_of_riley, made_plan
 from angcal.theory.channel import Labels, calibrated, plain
@@ -170,14 +169,7 @@ def _loo_curves(X: Floats, labels: Floats) -> LooCurves:
     solution = design.solver(strengths).solve(1e-3)
     observed = observe_path(design, strengths, solution, "auto")
     fits = [design.fit_at(solution, c, 0.0) for c in range(len(strengths))]
-    pairs = zip(fits, observed, strict=True)
-    return LooCurves(
-        np.column_stack([each.calibration_scores for each in observed]),
-        np.column_stack([honest_scores(fit, each) for fit, each in pairs]),
-        np.column_stack([each.loo_scores for each in observed]),
-        labels,
-        weights,
-    )
+    return LooCurves.of(fits, observed, weights)
 
 
 MULTIPLES = np.array([1.0, 2.5, 8.0, 64.0])

@@ -356,13 +356,13 @@ def _measure(
     )
 
 
-def chance_ece(predictions: Sequence[Floats], seed: int, n_draws: int = 20) -> float:
+def chance_ece(predictions: Sequence[Floats], seed: int) -> float:
     """Mean ECE where labels are drawn from the predictions themselves: what chance alone gives."""
     # A stream of its own: labels drawn with the numbers that made the predictions prove nothing.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     draws = [
         expected_calibration_error(rng.random(len(p)) < p, p.clip(0.0, 1.0))
         for p in predictions
-        for _ in range(n_draws)
+        for _ in range(20)
     ]
     return float(np.mean(draws))

@@ -12,10 +12,21 @@ from sklearn.utils import column_or_1d
 
 from angcal.notices import OptimalityWarning, PoolWarning, RepeatedRowsWarning
 from angcal.report.comparison import PENALTIES, Comparison, compare, fits_of, repeats_for
-from angcal.report.figures import Diagnostics, LeaveOneOut, diagnose, leave_one_out_figures
-from angcal.report.hypotheses import PValues, calibration_tests
-from angcal.report.learning import Learning, learning_curves
-from angcal.report.performance import Performance, performance, performance_numbers
+from angcal.report.figures import (
+    Diagnostics,
+    LeaveOneOut,
+    PValues,
+    calibration_tests,
+    diagnose,
+    leave_one_out_figures,
+)
+from angcal.report.performance import (
+    Learning,
+    Performance,
+    learning_curves,
+    performance,
+    performance_numbers,
+)
 from angcal.report.tables import (
     ClassTable,
     ColumnTable,

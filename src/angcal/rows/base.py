@@ -106,18 +106,10 @@ class Rows(ABC):
         return total
 
     def map(
-        self,
-        f: Callable[..., Any],
-        shared: Sequence[Any] = (),
-        vectors: Sequence[Any] = (),
-        *,
-        entries_per_row: int = 0,
+        self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
     ) -> Any:
         """f(X_b, *shared, *v_b) of all blocks, stacked."""
-        parts = [
-            f(block, *shared, *(v[rows] for v in vectors))
-            for rows, block in self.blocks(entries_per_row)
-        ]
+        parts = [f(block, *shared, *(v[rows] for v in vectors)) for rows, block in self.blocks()]
         return parts[0] if len(parts) == 1 else concatenate(parts, self.xp)
 
     def _count(self, products: int) -> None:

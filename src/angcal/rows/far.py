@@ -93,16 +93,11 @@ class FarRows(Rows):
         return super().sum(*arguments, **options)
 
     def map(
-        self,
-        f: Callable[..., Any],
-        shared: Sequence[Any] = (),
-        vectors: Sequence[Any] = (),
-        *,
-        entries_per_row: int = 0,
+        self, f: Callable[..., Any], shared: Sequence[Any] = (), vectors: Sequence[Any] = ()
     ) -> Any:
         self.passes += 1
         found = Stacked(self.shape[0])
-        for rows, block in self.blocks(entries_per_row):
+        for rows, block in self.blocks():
             found.put(rows, f(block, *shared, *(v[rows] for v in vectors)))
         return found.values
 

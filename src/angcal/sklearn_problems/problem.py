@@ -30,7 +30,7 @@ from angcal.losses import (
     Squared,
     SquaredHinge,
 )
-from angcal.penalties import ElasticNet, NoPenalty, Penalty, Ridge
+from angcal.penalties import ElasticNet, NoPenalty, Penalty, Ridge, require_penalty
 
 _NAMED_LOSSES: dict[str, Loss] = {
     "logistic": Logistic(),
@@ -128,11 +128,7 @@ class LinearHead:
         if self.intercept is not None:
             object.__setattr__(self, "intercept", one_number(self.intercept, "intercept"))
         object.__setattr__(self, "loss", as_loss(self.loss))
-        if not isinstance(self.penalty, Penalty):
-            raise TypeError(
-                f"penalty={self.penalty!r} is not a Penalty; pass for example Ridge(0.1), in the "
-                "scaling of the mean loss, or NoPenalty()."
-            )
+        require_penalty(self.penalty)
         classes = np.array([0, 1]) if self.classes is None else np.asarray(self.classes)
         if classes.shape != (2,) or classes[0] == classes[1]:
             raise ValueError(f"classes={self.classes!r} must be two different labels.")

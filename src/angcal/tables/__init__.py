@@ -3,7 +3,7 @@
 :mod:`~angcal.tables.reading` reads files, :mod:`~angcal.tables.targets` takes the labels out,
 :mod:`~angcal.tables.columns` decides what each column is and turns it into numbers,
 :mod:`~angcal.tables.checks` says what may be a mistake, and :mod:`~angcal.tables.fitting` tunes and
-calibrates a model on them; :mod:`~angcal.tables.streaming` does so for files larger than memory.
+calibrates a model on them, also where a file is larger than memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from angcal.tables.checks import unlike_training, warn_about
     from angcal.tables.columns import aligned, choose_columns, dropped_columns, preparation
     from angcal.tables.errors import MissingPackageError, TableError, TableWarning
-    from angcal.tables.fitting import FittedTable, fit_table
+    from angcal.tables.fitting import FittedTable, fit_large, fit_table, open_large
     from angcal.tables.reading import read_table
-    from angcal.tables.streaming import fit_large, open_large
     from angcal.tables.targets import split_groups, split_target
 
 __all__ = [
@@ -42,5 +41,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    homes = ("errors", "reading", "targets", "columns", "checks", "fitting", "streaming")
+    homes = ("errors", "reading", "targets", "columns", "checks", "fitting")
     return found_in(__name__, name, __all__, homes)

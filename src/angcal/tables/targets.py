@@ -11,7 +11,7 @@ import numpy as np
 
 from angcal.notices import warn
 from angcal.tables.errors import TableError, TableWarning, first_few, listed, require_column
-from angcal.tables.words import CLASSES, DROPPED
+from angcal.tables.text import CLASSES, DROPPED
 
 # With fewer rows the probabilities of a class are little more than a guess.
 FEW_ROWS = 5

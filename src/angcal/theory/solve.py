@@ -150,15 +150,17 @@ def _kept(x: Floats) -> Floats:
     return np.clip(x, [-50.0, -14.0, -30.0, -1e4], limits)
 
 
-def _differences(problems: Problems, x: Floats, size: float = 1e-5) -> tuple[Floats, Floats]:
+def _differences(problems: Problems, x: Floats) -> tuple[Floats, Floats]:
     """Gaps and their derivatives in the unknowns, (B, 4) and (B, 4, 4), in one call."""
+    size = 1e-5
     stacked = np.concatenate([x] + [x + size * np.eye(4)[k] for k in range(4)])
     g, *shifted = np.split(gaps(problems.take(np.tile(np.arange(len(x)), 5)), stacked), 5)
     return g, np.stack([(other - g) / size for other in shifted], axis=2)
 
 
-def slopes(problems: Problems, solution: Solution, size: float = 1e-4) -> Floats:
+def slopes(problems: Problems, solution: Solution) -> Floats:
     """dx/d log λ of every problem, (B, 4), by the implicit function theorem."""
+    size = 1e-4
     with np.errstate(all="ignore"):
         g, jacobian = _differences(problems, solution.x)
         stronger = replace(problems, strength=problems.strength * np.exp(size))

@@ -250,7 +250,6 @@ def make_problems(
     link: Link,
     loss: Loss,
     fit_intercept: bool,
-    by_mu: bool = False,
 ) -> Problems:
     """Problems that share spectrum and link, one for each n and strength."""
     counts, strengths = np.broadcast_arrays(np.atleast_1d(n), np.atleast_1d(strength))
@@ -258,9 +257,7 @@ def make_problems(
     shares = np.broadcast_to(spectrum.shares, (size, len(spectrum.shares)))
     labels = Labels(link, np.full(size, link.scale), np.full(size, link.offset), loss)
     spectra = Spectra(spectrum.values, spectrum.counts, shares)
-    return Problems(
-        counts.astype(float), strengths.astype(float), spectra, labels, fit_intercept, by_mu
-    )
+    return Problems(counts.astype(float), strengths.astype(float), spectra, labels, fit_intercept)
 
 
 def solve_hard(problems: Problems) -> Solution:
@@ -274,8 +271,7 @@ def solve_hard(problems: Problems) -> Solution:
     strength = 512.0 * np.maximum(part.strength, floor)
     start = None
     for _ in range(4):
-        stronger = Problems(part.n, strength, part.spectra, part.labels, part.intercept, part.by_mu)
-        start = solve(stronger, start, rounds=8).x
+        start = solve(replace(part, strength=strength), start, rounds=8).x
         strength = np.maximum(strength / 8.0, part.strength)
     again = solve(part, start)
     x, residual = found.x.copy(), found.residual.copy()
