@@ -256,7 +256,7 @@ def test_the_prevalence_of_three_classes():
     assert np.all(np.ptp(clf.predict_interval(np.zeros((2, 3)), "row"), axis=-1) > 0.9)
 
 
-def test_another_prevalence(two, three):
+def test_another_prevalence(two):
     rare = two.with_prevalence(0.02)
     p = rare.predict_proba(NEW)[:, 1]
     low, high = rare.predict_interval(NEW).T
@@ -265,8 +265,39 @@ def test_another_prevalence(two, three):
     before = two.predict_interval(NEW, "row", 0.5)
     expected = odds * before / (odds * before + 1.0 - before)
     assert_allclose(rare.predict_interval(NEW, "row", 0.5), expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="is for two classes"):
-        three.with_prevalence([0.1, 0.1, 0.8]).predict_interval(NEW_CLASSES)
+
+
+def test_another_prevalence_of_three_classes(three):
+    shares = np.array([0.6, 0.1, 0.3])
+    moved, trained = three.with_prevalence(shares), np.bincount(CLASSES.y) / len(CLASSES.y)
+    p = moved.predict_proba(NEW_CLASSES)
+    ends = moved.predict_interval(NEW_CLASSES)
+    assert np.all((ends[..., 0] <= p) & (p <= ends[..., 1]))
+    # Each draw of the curve is a triple of probabilities, to which Bayes' rule applies.
+    scores = NEW_CLASSES @ three.coef_.T + three.intercept_
+    draws = expit(three.interval_law_.curve(scores).means)
+    draws *= (shares / trained)[:, None]
+    draws /= draws.sum(axis=1, keepdims=True)
+    exact = np.quantile(draws, [0.25, 0.75], axis=2, method="inverted_cdf").transpose(1, 2, 0)
+    found = moved.predict_interval(NEW_CLASSES, confidence=0.5)
+    wide = (exact[..., 0] <= p) & (p <= exact[..., 1])
+    assert wide.mean() > 0.9
+    assert_allclose(found[wide], exact[wide], atol=1e-9)
+    # A row's own probabilities are held as often as at the shares of training.
+    fresh = CLASSES.fresh(300, random_state=2)
+    own = fresh.probability * shares / trained
+    own = (own / own.sum(axis=1, keepdims=True))[..., None]
+    low, high = np.split(moved.predict_interval(fresh.X, "row"), 2, axis=2)
+    assert np.mean((low <= own) & (own <= high)) > 0.9
+
+
+@pytest.mark.parametrize("kind", ["curve", "row"])
+def test_the_shares_of_training_change_nothing(kind):
+    for name, clf, X in models():
+        counts = np.bincount(clf.classes_.searchsorted(labels_of(name)))
+        same = clf.with_prevalence(counts / counts.sum())
+        expected = clf.predict_interval(X, kind)
+        assert_allclose(same.predict_interval(X, kind), expected, atol=1e-9, err_msg=name)
 
 
 def test_a_known_link_of_three_classes():
@@ -289,6 +320,12 @@ def models():
     known = AngularCalibratedClassifier(link=link)
     yield "known softmax", known.fit(CLASSES.X, CLASSES.y), NEW_CLASSES
     yield "prevalence", without_signal(np.arange(60) % 3), np.zeros((3, 3))
+
+
+def labels_of(name):
+    """What the model of this name was fitted to."""
+    given = {"two": DATA.y, "penalties": DATA.y, "folds": DATA.y, "prevalence": np.arange(60) % 3}
+    return given.get(name, CLASSES.y)
 
 
 def test_files_keep_the_intervals(tmp_path):

@@ -174,7 +174,7 @@ class AngularBase(CalibratedPrediction):
         Where probabilities are averages over several models, the interval is that of the mixture
         of theirs. At a cosine that was given, with a known link, nothing of the curve is open but
         where scores are centered. Where there is no signal, intervals of the curve are those of
-        the prevalence. Copies by `with_prevalence` have intervals for two classes.
+        the prevalence. Copies by `with_prevalence` have the intervals at their own shares.
 
         Examples
         --------
@@ -188,25 +188,20 @@ class AngularBase(CalibratedPrediction):
         check_is_fitted(self, "curve_")
         check_interval(kind, confidence)
         shares, laws, scores = self._interval_models(X)
-        found = self._at_prevalence(interval(shares, laws, scores, kind, float(confidence)))
+        moved = self.prevalence_ if hasattr(self, "prevalence_") else None
+        several = moved is not None and len(self.classes_) > 2
+        factors = moved.factors if several else None
+        found = interval(shares, laws, scores, kind, float(confidence), factors)
+        if moved is not None and not several:
+            # Probabilities of two classes rise with each other, and so do their ends.
+            both = [np.column_stack([1.0 - end, end]) for end in found.T]
+            found = np.column_stack([moved.apply(each)[:, 1] for each in both])
         if kind == "curve":
             p = on_host(self.predict_proba(X))
             p = p if found.ndim == 3 else p[:, 1]
             found[..., 0] = np.minimum(found[..., 0], p)
             found[..., 1] = np.maximum(found[..., 1], p)
         return placed_like(found, X) if on_device(X) else found
-
-    def _at_prevalence(self, ends: Floats) -> Floats:
-        """Ends for other shares of the classes, which two classes' probabilities rise with."""
-        if not hasattr(self, "prevalence_"):
-            return ends
-        if ends.ndim == 3:
-            raise ValueError(
-                f"predict_interval at another prevalence is for two classes; there are "
-                f"{ends.shape[1]}. Take the intervals of the model that with_prevalence copied."
-            )
-        both = [np.column_stack([1.0 - end, end]) for end in ends.T]
-        return np.column_stack([self.prevalence_.apply(each)[:, 1] for each in both])
 
     def _interval_models(self, X: Any) -> tuple[list[float], list[Law], list[Floats]]:
         """(shares, laws, scores of X) of the models that are averaged; of one otherwise."""

@@ -47,6 +47,7 @@ def interval(
     scores: Sequence[Floats],
     kind: str,
     confidence: float,
+    factors: Floats | None = None,
 ) -> Floats:
     """Equal-tailed ends, (n, 2) or (n, K, 2), of the mixture of several models' laws.
 
@@ -59,6 +60,8 @@ def interval(
         Each model's.
     kind : {"curve", "row"}
     confidence : float
+    factors : (K,) array, optional
+        Of three and more classes, f of p_k·f_k/Σ_j p_j·f_j: at other shares of the classes.
     """
     first = laws[0]
     if len(laws) == 1 and isinstance(first, TwoClassLaw) and len(scores[0]) > TABLE_NODES:
@@ -66,7 +69,9 @@ def interval(
     else:
         starts = range(0, max(len(scores[0]), 1), ROWS_AT_ONCE)
         blocks = [[each[i : i + ROWS_AT_ONCE] for each in scores] for i in starts]
-        found = np.concatenate([_ends(shares, laws, each, kind, confidence) for each in blocks])
+        found = np.concatenate(
+            [_ends(shares, laws, each, kind, confidence, factors) for each in blocks]
+        )
     return expit(found) if kind == "curve" else first.row_probability(found)
 
 
@@ -76,10 +81,12 @@ def _ends(
     scores: Sequence[Floats],
     kind: str,
     confidence: float,
+    factors: Floats | None = None,
 ) -> Floats:
     """On the scale of the laws."""
     mixtures = [getattr(law, kind)(each) for law, each in zip(laws, scores, strict=True)]
     mixture = pooled(shares, mixtures)
+    mixture = mixture if factors is None else mixture.tilted(factors)
     levels = (0.5 - 0.5 * confidence, 0.5 + 0.5 * confidence)
     return np.stack([mixture.quantile(level) for level in levels], axis=-1)
 

@@ -56,6 +56,19 @@ class Mixture:
                 break
         return place
 
+    def tilted(self, factors: Floats) -> Mixture:
+        """Logits of p_k·f_k/Σ_j p_j·f_j, of (n, K, k) logits of K classes.
+
+        Exact of draws; where spreads are left, the other classes keep their odds to each other.
+        """
+        p, f = expit(self.means), factors[:, None]
+        pulled, tiny = p * f, np.finfo(float).tiny
+        others = pulled.sum(axis=1, keepdims=True) - pulled
+        others /= np.maximum(p.sum(axis=1, keepdims=True) - p, tiny)
+        # A mean of factors, of which rounding leaves nothing beside a p of 1.
+        others = np.clip(others, factors.min(), factors.max())
+        return Mixture(self.weights, self.means + np.log(f / others), self.spreads)
+
     def _of_draws(self, level: float) -> Floats:
         order = np.argsort(self.means, axis=-1)
         below = np.cumsum(self.weights[order], axis=-1)

@@ -57,11 +57,15 @@ class Triangle:
             return self._inverse @ rhs
         return linalg.solve_triangular(self._lower, rhs, lower=True, check_finite=False)
 
-    def lengths(self, rows: Floats) -> Floats:
-        """‖L⁻¹x_i‖² of rows, which are overwritten."""
+    def half_solved(self, rows: Floats) -> Floats:
+        """L⁻¹x_i of rows, which are overwritten."""
         (multiply,) = linalg.get_blas_funcs(("trmm",), (self.inverse,))
         with self.at_rest():
-            half = multiply(1.0, self.inverse, rows.T, lower=1, overwrite_b=1)
+            return multiply(1.0, self.inverse, rows.T, lower=1, overwrite_b=1).T
+
+    def lengths(self, rows: Floats) -> Floats:
+        """‖L⁻¹x_i‖² of rows, which are overwritten."""
+        half = self.half_solved(rows).T
         return np.einsum("ij,ij->j", half, half).astype(np.float64)
 
     def at_rest(self) -> AbstractContextManager[None]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,6 @@ from angcal.leverages.cholesky import (
     SingularHessianError,
     cholesky,
     penalized_cholesky,
-    row_parts,
     sum_of_squares,
 )
 from angcal.leverages.groups import WholeBlocks
@@ -164,6 +164,11 @@ def _size_of(gradient: Floats, *more: float) -> float:
     return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
+def _outer(lines: Floats) -> Floats:
+    """LLᵀ of each of (g, m, k) lines; of one matrix by half of the products."""
+    return (lines[0] @ lines[0].T)[None] if len(lines) == 1 else lines @ lines.swapaxes(1, 2)
+
+
 class _Primal(WholeBlocks):
     """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
@@ -240,20 +245,26 @@ class _Primal(WholeBlocks):
         return len(self._scale)
 
     def lines(self, rows: np.ndarray) -> Any:
+        return self._lines_of(rows) if self._all_lines is None else self._all_lines[rows]
+
+    @cached_property
+    def _all_lines(self) -> Any:
+        """Of all rows where these are few, as groups and rounds ask for them again and again."""
+        n = self._rows.shape[0]
+        return self._lines_of(np.arange(n)) if n * self.columns <= plan.BLOCK_ENTRIES else None
+
+    def _lines_of(self, rows: np.ndarray) -> Any:
         x, inverse = self._rows.lines(rows), self._triangle.inverse
         if self._rows.xp is not np:
             return x @ self._rows.place((inverse * self._scale).T)
-        x = x.astype(inverse.dtype, copy=False) * self._scale
-        found = np.empty_like(x)
-        for low, high in row_parts(len(inverse)):
-            # Row j of a lower triangle ends at column j.
-            found[:, low:high] = x[:, :high] @ inverse[low:high, :high].T
-        return found
+        return self._triangle.half_solved(x.astype(inverse.dtype, copy=False) * self._scale)
 
     def smooth(self, V: Floats) -> Floats:
         if self._rows.xp is not np:
             return self._rows.image(self._solve(self._rows.pull(V)))
         V = V.astype(self._scale.dtype, copy=False)
+        if "_all_lines" in vars(self) and self._all_lines is not None:
+            return self._all_lines @ (self._all_lines.T @ V)
         inner = self._solve(self._rows.backward(V))
         return np.asarray(self._rows.forward(inner))
 
@@ -349,20 +360,31 @@ class _Dual(WholeBlocks):
         raise NotImplementedError("the dual has no lines, and no group that would need them")
 
     def halves(self, n: int) -> tuple[Any, Any]:
-        whole = self.blocks(np.arange(n)[None])[0]
-        return whole.astype(np.float32), np.eye(n, dtype=np.float32)
+        found = self._blocks_of(np.arange(n)[None])[0] if self._whole is None else self._whole
+        return found.astype(np.float32, copy=False), None
 
     def blocks(self, rows: np.ndarray) -> Floats:
+        if self._whole is None:
+            return self._blocks_of(rows)
+        return self._whole[rows[:, :, None], rows[:, None, :]]
+
+    @cached_property
+    def _whole(self) -> Any:
+        """X̃ĤX̃ᵀ where rows are few, as groups and rounds ask for it again and again."""
+        n = len(self._D)
+        return self._blocks_of(np.arange(n)[None])[0] if n * n <= plan.BLOCK_ENTRIES else None
+
+    def _blocks_of(self, rows: np.ndarray) -> Floats:
         # S(A + RG⁻¹Rᵀ)S = I − B⁻¹ + …, as the leverages have it.
         own = self._triangle.inverse[:, rows.ravel()].T.reshape(*rows.shape, -1)
-        shares = np.eye(rows.shape[1]) - own @ own.swapaxes(1, 2)
+        shares = np.eye(rows.shape[1]) - _outer(own)
         small = self._small_curvature()
         S = np.where(small, 1.0, self._S)[rows]
         found = shares / (S[:, :, None] * S[:, None, :])
         if small[rows].any():
             self._replace_small(found, rows, small)
         half = self._schur.half_solve(self._R.T)[:, rows.ravel()].T.reshape(*rows.shape, -1)
-        return found + half @ half.swapaxes(1, 2)
+        return found + _outer(half)
 
     def _replace_small(self, found: Floats, rows: np.ndarray, small: np.ndarray) -> None:
         """Entries A_ij of rows that have next to no curvature, from K directly."""
@@ -375,6 +397,8 @@ class _Dual(WholeBlocks):
 
     def smooth(self, V: Floats) -> Floats:
         S, V = self._S[:, None], V.astype(self._S.dtype, copy=False)
+        if "_whole" in vars(self) and self._whole is not None:
+            return self._whole @ V
         KV = self._kernel(V)
         penalized = KV - self._kernel(S * self._solve_B(S * KV))
         return penalized + self._R @ self._schur.solve(self._R.T @ V)

@@ -12,7 +12,6 @@ many groups at once. For K classes ρ is that of the softmax, which couples them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +23,9 @@ from angcal.leverages.groups import GroupMoves, Groups, WholeBlocks, solved
 from angcal.losses import BlockLoss
 
 AT_ONCE = 32
-"""Groups in a round: scores of all rows are kept for each of them."""
-PROBED = 4
-"""Groups that say whether any round is worth what it needs of all rows."""
+"""Groups in a round, or more where rows are few: scores of all rows are kept for each of them."""
+PROBED = 8
+"""Groups that say how many rounds the others need, if any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +57,10 @@ class Staying:
 
 
 def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) -> GroupMoves:
-    """Moves after as many rounds as they change by, or as they are allowed.
+    """Moves after as many rounds as keep them to :data:`angcal.plan.GROUP_TOLERANCE`.
 
-    Groups that move most come first, and the others of their size are left as they are once those
-    hardly change. Single rows are left out as without groups.
+    Groups that move most come first, and say how many rounds the others of their size need, if any.
+    Where so many cannot be afforded, and for single rows, the one step stands.
 
     Parameters
     ----------
@@ -73,53 +72,77 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
     n, q = fit.scores.shape
     side = min(known.columns for known in fit.known)
     groups, shape = moves.groups, moves.all.shape
-    left = max(plan.GROUP_ROUND_PRODUCTS, 0.5 * q * n * float(side) ** 2)
+    # What a round takes of each group, and what all of them may take.
+    each = q * n * (side + plan.GROUP_ROW_PRODUCTS)
+    left = max(plan.GROUP_ROUND_PRODUCTS, q * n * float(side) ** 2)
     found, slopes = moves.all.reshape(n, q).copy(), moves.slopes.reshape(n, q).copy()
     least = plan.GROUP_TOLERANCE * fit.spread
+    most = max(AT_ONCE, plan.CACHE_ENTRIES // (4 * n * q))
     halves: list[tuple[Any, Any]] = []
     for size in np.unique(groups.sizes[(groups.sizes > 1) & (groups.sizes <= side)]):
-        for rows in _most_moved_first(groups, int(size), found):
-            cost = rows.shape[0] * q * n * (side + plan.GROUP_ROW_PRODUCTS)
-            if left < cost:
-                return replace(moves, all=found.reshape(shape), slopes=slopes.reshape(shape))
-            if not halves:
-                if _first_change(fit, rows[:PROBED], found) < least:
-                    break
-                halves = [known.halves(n) for known in fit.known]
-            rounds = _Rounds(fit, rows, halves, found[rows])
-            changes = list(rounds.until(least, min(plan.MOST_GROUP_ROUNDS, int(left // cost))))
-            left -= cost * len(changes)
-            if not np.isfinite(changes[-1]) or changes[0] < least:
+        order, far = _most_moved_first(groups, int(size), found)
+        outlook = _Outlook(far, least)
+        start, end, needed = 0, min(PROBED, len(order)), plan.MOST_GROUP_ROUNDS
+        while start < end and needed:
+            # Those that come last need fewer, so that half of what all would take may do.
+            if left < each * needed * (0.5 * (len(order) - start) if start else end):
                 break
-            own = -rounds.own_moves()
-            found[rows] = own
-            slopes[rows] = own + (intercept_leverages * rounds.z.sum(axis=0).T)[:, None, :]
+            halves = halves or [known.halves(n) for known in fit.known]
+            rows = order[start:end]
+            rounds = _Rounds(fit, rows, halves, found[rows])
+            path = rounds.path(needed, 0.0 if start else 0.5 * least)
+            if not np.all(np.isfinite(path[-1])):
+                break
+            left -= len(rows) * each * (len(path) - 1)
+            needed = outlook.needed(path, start, end)
+            if _rms(path[-1] - path[0]) > least:
+                found[rows] = path[-1]
+                from_intercept = (intercept_leverages * rounds.z.sum(axis=0).T)[:, None, :]
+                slopes[rows] = path[-1] + from_intercept
+            start, end = end, min(end + min(2 * end, most), len(order))
     return replace(moves, all=found.reshape(shape), slopes=slopes.reshape(shape))
 
 
-def _most_moved_first(groups: Groups, size: int, moves: Floats) -> Iterator[np.ndarray]:
-    """Rows of the groups of one size, (g, size) at a time."""
+class _Outlook:
+    """How many rounds the groups need that are still to come.
+
+    Errors are in proportion to the moves, and shrink in later rounds as those of the first groups
+    do. What is left open in all groups of a size together decides.
+    """
+
+    def __init__(self, far: Floats, least: float) -> None:
+        self._far, self._least = far, least
+        self._first: list[Floats] = []
+
+    def needed(self, path: list[Floats], start: int, end: int) -> int:
+        """Rounds of groups from ``end`` on, after those from ``start`` took this path."""
+        first, rest = self._first or path, self._far[end:]
+        self._first = first
+        if not len(rest):
+            return len(path) - 1
+        tiny = np.finfo(float).tiny
+        shrink = np.sqrt(np.mean(rest) / max(np.mean(self._far[start:end]), tiny))
+        # What the last round left open here, by how far these went beside the first.
+        beside = _rms(path[0] - path[-1]) / max(_rms(first[0] - first[len(path) - 1]), tiny)
+        open_yet = beside * _rms(first[len(path) - 1] - first[-1])
+        least = self._least * np.sqrt(len(self._far) / len(rest))
+        errors = [shrink * (_rms(before - path[-1]) + open_yet) for before in path]
+        return next((k for k, error in enumerate(errors) if error <= least), len(path) - 1)
+
+
+def _most_moved_first(groups: Groups, size: int, moves: Floats) -> tuple[np.ndarray, Floats]:
+    """Rows of the groups of one size, (g, size), and the squares of their moves."""
     order = np.argsort(groups.codes, kind="stable")
     starts = (np.cumsum(groups.sizes) - groups.sizes)[groups.sizes == size]
     rows = order[starts[:, None] + np.arange(size)]
     far = np.sum(_contrasts(moves)[rows] ** 2, axis=(1, 2))
-    rows = rows[np.argsort(-far, kind="stable")]
-    return (rows[low : low + AT_ONCE] for low in range(0, len(rows), AT_ONCE))
+    place = np.argsort(-far, kind="stable")
+    return rows[place], far[place]
 
 
-def _first_change(fit: Staying, rows: np.ndarray, moves: Floats) -> float:
-    """How far X̃ĤX̃ᵀρ moves the scores of some groups, root mean square, after their one step."""
-    (n, q), g = fit.scores.shape, len(rows)
-    each, z = np.arange(g)[:, None], np.zeros((n, q, g))
-    z[rows, :, each] = -(fit.residuals[rows] + fit.curvatures[rows] * moves[rows])
-    stay = np.repeat(fit.weights[:, None], g, axis=1)
-    stay[rows, each] = 0.0
-    U = np.stack([known.smooth(z[:, k]) for k, known in enumerate(fit.known)], axis=1)
-    at = (fit.scores[:, :, None] + U).reshape(n, -1)
-    gradient = fit.loss.terms(at, fit.labels[:, None], np)[0].reshape(n, q, g)
-    rho = fit.residuals[:, :, None] + z - fit.curvatures[:, :, None] * U + stay[:, None] * gradient
-    back = np.stack([known.smooth(rho[:, k]) for k, known in enumerate(fit.known)], axis=1)
-    return float(np.sqrt(np.mean(_contrasts(back[rows, :, each].reshape(-1, q)) ** 2)))
+def _rms(moves: Floats) -> float:
+    """Root mean square of (g, s, q) moves."""
+    return float(np.sqrt(np.mean(_contrasts(moves.reshape(-1, moves.shape[2])) ** 2)))
 
 
 def _contrasts(scores: Floats) -> Floats:
@@ -148,26 +171,29 @@ class _Rounds:
         self._stay = stay
         # Multinomial takes codes, and the other loss numbers of the scores' precision.
         self._labels = fit.labels.astype(np.float32)[:, None]
+        self._known = [self._left_out(k) for k in range(q)]
         self.z: Floats = np.zeros((n, q, len(rows)), dtype=np.float32)
         self.z[rows, :, self._each] = -(fit.residuals[rows] + fit.curvatures[rows] * moves)
-        self._U = self._images([right.T @ self.z[:, k] for k, (_, right) in enumerate(halves)])
+        self._U = self._images([self._pulled(self.z, k) for k in range(q)])
         self._before: list[tuple[Floats, Floats]] = []
 
     def own_moves(self) -> Floats:
         """U of the rows that left, (g, s, q)."""
         return np.asarray(self._U[self._rows, :, self._each], dtype=np.float64)
 
-    def until(self, least: float, most: int) -> Iterator[float]:
-        """Rounds, by how much each changed the scores of the rows that left."""
-        for _ in range(most):
-            before = self.own_moves()
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    def path(self, most: int, least: float) -> list[Floats]:
+        """Moves of the rows that left, (g, s, q), from one step on, after each round.
+
+        Rounds end where one changes them by no more than ``least``.
+        """
+        found = [-self.own_moves()]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            while len(found) <= most:
                 self._round()
-                moved = self.own_moves() - before
-                change = float(np.sqrt(np.mean(_contrasts(moved.reshape(-1, moved.shape[2])) ** 2)))
-            yield change
-            if not change >= least:
-                return
+                found.append(-self.own_moves())
+                if not _rms(found[-1] - found[-2]) > least:
+                    break
+        return found
 
     def _round(self) -> None:
         fit, (n, q, g) = self._fit, self.z.shape
@@ -190,17 +216,30 @@ class _Rounds:
         self.z, self._U = self.z + change[0], self._U + change[1]
         self._before = [change]
 
+    def _left_out(self, k: int) -> tuple[Floats, Any, Floats]:
+        """Both halves of the rows that left, and D^½(I − D^½AD^½)⁻¹D^½ of their A."""
+        (left, right), rows = self._halves[k], self._rows
+        own, back = left[rows], None if right is None else right[rows].swapaxes(1, 2)
+        A = left[rows[:, :, None], rows[:, None, :]] if back is None else own @ back
+        root = np.sqrt(self._D[rows, k])
+        each = np.broadcast_to(np.eye(rows.shape[1]), A.shape)
+        B = root * solved(root * A * root.swapaxes(1, 2), each) * root.swapaxes(1, 2)
+        return own, back, B.astype(np.float32)
+
     def _direction(self, rho: Floats) -> tuple[Floats, Floats]:
         """(z, U) of −Ĥ₍₋ₛ₎X̃ᵀρ: with B = D^½(I − D^½AD^½)⁻¹D^½, z = −ρ − 1_S·B(X̃ĤX̃ᵀρ)_S."""
         z, pulled = -rho, []
-        for k, (left, right) in enumerate(self._halves):
-            own, back = left[self._rows], right[self._rows].swapaxes(1, 2)
-            root, c = np.sqrt(self._D[self._rows, k]), right.T @ rho[:, k]
-            taken = root * (own @ back) * root.swapaxes(1, 2)
-            y = (root * solved(taken, root * (own @ c.T[:, :, None]))).astype(np.float32)
+        for k, (own, back, B) in enumerate(self._known):
+            c = self._pulled(rho, k)
+            y = B @ (own @ c.T[:, :, None])
             z[self._rows, k, self._each] -= y[:, :, 0]
-            pulled.append(-c - (back @ y)[:, :, 0].T)
+            pulled.append(z[:, k] if back is None else -c - (back @ y)[:, :, 0].T)
         return z, self._images(pulled)
+
+    def _pulled(self, z: Floats, k: int) -> Floats:
+        """Rᵀz of one class."""
+        right = self._halves[k][1]
+        return z[:, k] if right is None else right.T @ z[:, k]
 
     def _images(self, pulled: list[Floats]) -> Floats:
         """Ĥ^½ applied to what was pulled back, (n, q, g)."""

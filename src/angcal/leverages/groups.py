@@ -202,7 +202,10 @@ class WholeBlocks(Blocks):
         """X̃ĤX̃ᵀV for (n, k) values."""
 
     def halves(self, n: int) -> tuple[Any, Any]:
-        """(L, R) with LRᵀ = X̃ĤX̃ᵀ, of n rows each, on the host and in single precision."""
+        """(L, R) with LRᵀ = X̃ĤX̃ᵀ, of n rows each, on the host and in single precision.
+
+        R is None where L is that matrix itself.
+        """
         W = np.asarray(on_host(self.lines(np.arange(n))), dtype=np.float32)
         return W, W
 
