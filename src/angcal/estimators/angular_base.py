@@ -189,10 +189,10 @@ class AngularBase(CalibratedPrediction):
         check_interval(kind, confidence)
         shares, laws, scores = self._interval_models(X)
         moved = self.prevalence_ if hasattr(self, "prevalence_") else None
-        several = moved is not None and len(self.classes_) > 2
-        factors = moved.factors if several else None
+        two = len(self.classes_) == 2
+        factors = None if moved is None or two else moved.factors
         found = interval(shares, laws, scores, kind, float(confidence), factors)
-        if moved is not None and not several:
+        if moved is not None and two:
             # Probabilities of two classes rise with each other, and so do their ends.
             both = [np.column_stack([1.0 - end, end]) for end in found.T]
             found = np.column_stack([moved.apply(each)[:, 1] for each in both])
