@@ -26,7 +26,13 @@ PATH_BAR = 20.0
 LARGE = 10**7
 SINGLE, DOUBLE, INDEX = 4, 8, 4
 GPU_FOLDER, REAL_FOLDER = RESULTS / "gpu", RESULTS / "speed" / "real"
-GPU_SECONDS_BARS, GPU_FLOOR_BAR = {(100_000, 8192): 0.1, (100_000, 100_000): 1.0}, 1.5
+GPU_SECONDS_BARS = {
+    (100_000, 8192, 0.01): 0.06,
+    (100_000, 8192, 1.0): 0.06,
+    (100_000, 100_000, 0.001): 0.9,
+    (100_000, 100_000, 0.01): 1.2,
+}
+GPU_FLOOR_BAR = 2.0
 # Largest memory in all, and the largest gap of the cosine to double precision on the CPU.
 GPU_MEMORY_BAR, GPU_GAP_BAR = 100.0, 1e-3
 # The files of the GPU have five digits.
@@ -435,7 +441,7 @@ def gpu_table(folder: Path) -> str:
         return "" if np.isnan(value) else f"{size} {verdict(value, GPU_GAP_BAR)}"
 
     def timed(row: Any) -> str:
-        bar = GPU_SECONDS_BARS.get((row.n, row.d))
+        bar = GPU_SECONDS_BARS.get((row.n, row.d, row.C))
         return f"{row.seconds:.4f}" + ("" if bar is None else f" {verdict(row.seconds, bar)}")
 
     columns: Columns = {
