@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import pdist
 from scipy.special import log_softmax
 
 from angcal import plan
@@ -179,16 +178,43 @@ def _near_copies(X: Matrix) -> np.ndarray | None:
     if d > MARKS:
         X = product(X, np.random.default_rng(1).normal(size=(d, MARKS)))
     places = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-    places = places / np.abs(places).max()
-    distances = pdist(places)
-    widest = NEAREST * float(np.quantile(distances, _closest(n)))
-    near = np.sort(distances[distances < EMPTY * widest])
+    places = (places - places.mean(axis=0)) / np.abs(places).max()
+    pairs = np.random.default_rng(2).integers(0, n, size=(2, 4000))
+    usual = np.linalg.norm(places[pairs[0]] - places[pairs[1]], axis=1)[pairs[0] != pairs[1]]
+    widest = NEAREST * float(np.quantile(usual, _closest(n)))
+    if widest <= 0.0:
+        return None
+    first, second, distances = _pairs_within(places, EMPTY * widest)
+    near = np.sort(distances)
     tolerances = widest * EMPTY ** -np.arange(0.0, 9.0, 0.5)
     found, more = np.searchsorted(near, tolerances), np.searchsorted(near, EMPTY * tolerances)
     gap = (found >= FEWEST_PAIRS) & (more - found <= MOST_BETWEEN * found)
-    if widest <= 0.0 or not gap.any():
+    if not gap.any():
         return None
-    first, second = np.triu_indices(n, 1)
     linked = distances < tolerances[gap][0]
     graph = sparse.coo_array((linked[linked], (first[linked], second[linked])), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+
+
+def _pairs_within(places: Floats, reach: float) -> tuple[np.ndarray, np.ndarray, Floats]:
+    """(i, j, ‖x_i − x_j‖) of all pairs i < j that are closer than this.
+
+    Looked for by products in single precision, and then measured: that takes a fifth of the time
+    that all distances do.
+    """
+    short = places.astype(np.float32)
+    half = 0.5 * np.einsum("ij,ij->i", short, short)
+    # xᵀy > (‖x‖² + ‖y‖² − r²)/2, but for rounding.
+    margin = np.float32(0.5 * reach**2 + 1e-6 * float(half.max(initial=0.0)))
+    firsts, seconds = [], []
+    for rows in slices(len(short), plan.CACHE_ENTRIES, len(short)):
+        inner = short[rows] @ short[rows.start :].T
+        inner -= half[rows, None] - margin
+        i, j = np.nonzero(inner > half[rows.start :])
+        later = j > i
+        firsts.append(i[later] + rows.start)
+        seconds.append(j[later] + rows.start)
+    first, second = np.concatenate(firsts), np.concatenate(seconds)
+    distances = np.linalg.norm(places[first] - places[second], axis=1)
+    close = distances < reach
+    return first[close], second[close], distances[close]
