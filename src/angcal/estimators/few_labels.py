@@ -114,9 +114,11 @@ def _is_beyond_doubt(model: Any, training: Training, of_gain: float, of_loss: fl
     Its own three parameters are no more than 3/(2n) nats of the loss, and leave-one-out
     probabilities take ten times as long.
     """
+    if training.n_classes > 2 or training.groups is not None:
+        return False
     left = getattr(model, "_left_out", None)
     posterior = getattr(left, "posterior", None)  # of one curve of an unknown link
-    if left is None or posterior is None or training.groups is not None:
+    if left is None or posterior is None:
         return False
     link, c = model.link_, model.angle_.cosine
     scores = left.curve.scale.standardize(left.scores)
