@@ -31,6 +31,7 @@ from angcal.angle import (
 )
 from angcal.covariance import ScoreScale, precision, score_scale
 from angcal.curve import angular_probability
+from angcal.observable_error import coupling_of_rows
 from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.simulation import simulate
@@ -494,3 +495,24 @@ def test_the_confidence_is_kept():
     angle = combine(route(0.5, 0.05, confidence=0.5), route(0.5, 0.05, confidence=0.5))
     half = NormalDist().inv_cdf(0.75) * angle.standard_error
     assert_allclose(angle.interval, (0.5 - half, 0.5 + half))
+
+
+@pytest.mark.parametrize("strength", [1.0, 100.0])
+def test_coupling_of_slopes_is_seen_beside_that_of_the_intercept(strength):
+    """η = Tr(ΣĤΣĤ); a strong penalty leaves rows nothing in common but the intercept."""
+    rng = np.random.default_rng(40_000_004)
+    n, d = 100, 80
+    covariance = 0.5 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+    X = rng.normal(size=(n, d)) @ np.linalg.cholesky(covariance).T
+    y = (rng.random(n) < EVEN(X[:, 0])).astype(float)
+    fit = solve(X, y, Logistic(), Ridge(strength), True)
+    found = observe(fit)
+    D = found.curvatures
+    centered = X - np.average(X, axis=0, weights=D)
+    inverse = np.linalg.inv(centered.T @ (D[:, None] * centered) + n * strength * np.eye(d))
+    truth = np.trace(covariance @ inverse @ covariance @ inverse)
+    step = float(np.mean(found.slope_steps))
+    slopes = D - found.leverages * D**2
+    assert coupling_of_rows(fit, found, step, float(np.sum(slopes**2)), d) == pytest.approx(
+        truth, rel=0.25
+    )

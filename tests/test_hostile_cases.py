@@ -104,6 +104,17 @@ FOUND = (
     Case(n=30, d=20, design="counts", signal=0.0, seed=152996),
     Case(n=20, d=150, n_classes=3, design="jittered copies", model="path", seed=1323),
     Case(d=5, n_classes=4, design="huge", container="float32", seed=12092),
+    Case(
+        n=20,
+        d=5,
+        n_classes=3,
+        design="jittered copies",
+        model="folds",
+        rare=True,
+        signal=20.0,
+        seed=2658,
+    ),
+    Case(n=60, d=2, n_classes=3, model="path", signal=20.0, seed=1032755),
 )
 
 

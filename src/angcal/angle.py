@@ -26,7 +26,7 @@ from angcal.covariance import Precision, ScoreScale
 from angcal.curve import noise_share, tabulated_probability
 from angcal.links import Link
 from angcal.metrics.scores import PROBABILITY_FLOOR
-from angcal.observable_error import Noise, squared_radii
+from angcal.observable_error import Noise, coupling_of_rows, squared_radii
 from angcal.observables import Observables, usual_weights
 from angcal.problem import LinearFit
 from angcal.score_bins import bin_all, bin_scores
@@ -284,7 +284,8 @@ def _parts(fit: LinearFit, o: Observables, precision: Precision, scale: ScoreSca
     curvatures = float(np.sum(slopes**2))
     noise = Noise(
         *(n, precision.rank, length, v, residuals, curvatures),
-        *(_coupling(o, step, curvatures, precision.rank), step, overlap, diagonal, share, pairs),
+        *(coupling_of_rows(fit, o, step, curvatures, precision.rank), step),
+        *(overlap, diagonal, share, pairs),
         length_rows={"covariance": 0, "pool": precision.rows}.get(scale.source, n),
         inverse_rows=precision.rows,
         tails=max(0.5 * (_kurtosis(loo) - 1.0), 1.0),
@@ -329,19 +330,6 @@ def _kurtosis(scores: Floats) -> float:
     """E s⁴/(E s²)²; in units of the largest, so that no power of it is lost."""
     unit = scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
     return float(np.mean(unit**4)) / max(float(np.mean(unit**2)) ** 2, np.finfo(float).tiny)
-
-
-def _coupling(o: Observables, step: float, curvatures: float, rank: int) -> float:
-    """η = Tr(ΣĤΣĤ) from the coupling of rows, at least its value where Ĥ is a multiple of Σ⁻¹."""
-    n = o.n_samples
-    least = step**2 / rank
-    least /= max(1.0 - curvatures * least, 0.05)
-    if o.coupling is None:
-        return least
-    # Rows are coupled by the intercept too, which has no part in the angle.
-    common = (float(np.mean(o.loo_steps - o.slope_steps)) * n / max(n - 2, 1)) ** 2
-    found = float(np.mean(o.coupling)) / max(n - 1, 1)
-    return max(found - common, least) if found > 2.0 * common else least
 
 
 def _require_plausible(cosine: float, error: float) -> None:

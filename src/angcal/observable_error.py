@@ -31,6 +31,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from angcal._typing import Floats
+from angcal.leverages import PenalizedHessian
+from angcal.leverages.steps import remaining_curvature
+from angcal.observables import Observables
+from angcal.problem import LinearFit
 
 SLACK = 0.2
 """Share of each variance that counts as independent of the other form, times 1.1 − r².
@@ -209,3 +213,33 @@ def squared_radii(squares: Floats, rank: int) -> Floats:
     spread, own = float(np.var(relative)), 2.0 / (rank + 2.0) * float(np.mean(relative**2))
     share = max(1.0 - own / spread, 0.0) if spread > 0 else 0.0
     return 1.0 + share * (relative - 1.0)
+
+
+def coupling_of_rows(
+    fit: LinearFit, o: Observables, step: float, curvatures: float, rank: int
+) -> float:
+    """η = Tr(ΣĤΣĤ) from the coupling of rows, at least its value where Ĥ is a multiple of Σ⁻¹."""
+    n = o.n_samples
+    least = step**2 / rank
+    least /= max(1.0 - curvatures * least, 0.05)
+    if o.coupling is None:
+        return least
+    # Rows are coupled by the intercept too, which has no part in the angle.
+    common = (float(np.mean(o.loo_steps - o.slope_steps)) * n / max(n - 2, 1)) ** 2
+    found = float(np.mean(o.coupling)) / max(n - 1, 1)
+    return max(found - common if found > 2.0 * common else _coupling_of_slopes(fit, o), least)
+
+
+def _coupling_of_slopes(fit: LinearFit, o: Observables) -> float:
+    """η where the penalty is so strong that rows are coupled by little but the intercept.
+
+    X̃ĤX̃ᵀ is the slopes' own matrix and a constant, which a vector of mean zero does not see.
+    """
+    if fit.rows.far or not isinstance(fit.hessian, PenalizedHessian):
+        return 0.0
+    n, left = o.n_samples, remaining_curvature(o.leverages, o.curvatures)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, 32)) / left[:, None]
+    images = fit.hessian.smooth(signs - signs.mean(axis=0))
+    own = np.maximum(o.leverages - o.intercept_leverage, 0.0)
+    rows = (np.mean(images**2, axis=1) - (own / left) ** 2) / left**2
+    return max(float(np.mean(rows)), 0.0) / max(n - 1, 1)

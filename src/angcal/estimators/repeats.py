@@ -26,6 +26,9 @@ LARGEST_MISS = 0.025
 without a word. Of 541 drawn designs of 20 to 300 rows, two to six classes and 2 to 5 copies, 148
 lost more than 0.1 nats by their copies, and it was more for 97 % of these; of 273 that lost less
 than 0.02, for 44 %."""
+FEWEST_DISTINCT = 20
+"""Of fewer distinct rows, where they are a third of all or more, scores separate labels by chance,
+and then no loss tells anything."""
 AGREEING, CHANCE = 0.95, 0.01
 """Share of copies whose labels agree, and how likely chance may have it so."""
 NEAREST, EMPTY, MOST_BETWEEN, FEWEST_PAIRS = 1 / 3, 2.0, 0.1, 8
@@ -57,7 +60,8 @@ def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables
         apart = np.unique([numbers, groups.codes], axis=1, return_inverse=True)[1].reshape(-1)
         repeated = np.bincount(numbers)[numbers] > np.bincount(apart)[apart]
     sides = Groups(numbers), Groups(apart)
-    if missed_share(observed, codes, training.weights, *sides) < LARGEST_MISS:
+    few = int(numbers.max()) + 1 < FEWEST_DISTINCT and len(numbers) < 3 * FEWEST_DISTINCT
+    if not few and missed_share(observed, codes, training.weights, *sides) < LARGEST_MISS:
         return
     count = f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies"
     if groups is not None:
