@@ -233,32 +233,32 @@ def leave_groups_out(
         if rows.shape[1] <= known.columns:
             A = np.asarray(known.blocks(rows), dtype=np.float64)
             moved = _moved(A, curvatures[rows], psi[rows])
-            B = A**2
-
-            def squares(weights: Floats, B: Floats = B) -> Floats:
-                return np.asarray(np.einsum("gij,gj->gi", B, weights))
-
-            h = np.einsum("gii->gi", A)
+            h, known_of, squares = np.einsum("gii->gi", A), A, _squares_of_blocks
         else:
             W = np.asarray(on_host(known.lines(rows.ravel())), dtype=np.float64)
             W = W.reshape(*rows.shape, -1)
             moved = _moved_by_columns(W, curvatures[rows], psi[rows])
-
-            def squares(weights: Floats, W: Floats = W) -> Floats:
-                gram = W.swapaxes(1, 2) @ (weights[:, :, None] * W)
-                return np.asarray(np.sum((W @ gram) * W, axis=2))
-
-            h = np.einsum("gij,gij->gi", W, W)
-        # squares(w)_i is Σ_j A_ij²w_j over the rows j of i's group.
-        share = squares(curvatures[rows]) / np.maximum(h, np.finfo(float).tiny)
+            h, known_of, squares = np.einsum("gij,gij->gi", W, W), W, _squares_of_lines
+        share = squares(known_of, curvatures[rows]) / np.maximum(h, np.finfo(float).tiny)
         r = np.maximum(1.0 - share, 1e-10)
         moves[rows], leverages[rows], remaining[rows] = moved, h, r
-        within[rows] = r * np.sqrt(squares(r**-2.0))
+        within[rows] = r * np.sqrt(squares(known_of, r**-2.0))
     x = psi + curvatures[:, None] * moves
     slopes = moves - intercept_leverage * groups.sums(x)[groups.codes]
     shape = residuals.shape
     both = moves.reshape(shape), slopes.reshape(shape)
     return GroupMoves(groups, *both, within, remaining), leverages
+
+
+def _squares_of_blocks(known: Floats, weights: Floats) -> Floats:
+    """Σ_j A_ij²w_j over the rows j of i's group."""
+    return np.asarray(np.einsum("gij,gj->gi", known**2, weights))
+
+
+def _squares_of_lines(known: Floats, weights: Floats) -> Floats:
+    """The same from W, A = WWᵀ."""
+    gram = known.swapaxes(1, 2) @ (weights[:, :, None] * known)
+    return np.asarray(np.sum((known @ gram) * known, axis=2))
 
 
 def _moved(A: Floats, D: Floats, psi: Floats) -> Floats:
