@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.multiclass import OneVsRestClassifier
@@ -163,6 +163,15 @@ def test_moves_are_a_block_solve():
         _Given(W), Groups(codes), D, np.column_stack([psi, -2.0 * psi]), np.array([0.05, 0.1])
     )
     np.testing.assert_allclose(both.all, np.outer(found.all, [1.0, -2.0]), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "d"), [(400, 100), (300, 400), (1500, 12)])
+def test_groups_of_unlike_rows_are_coupled_as_single_rows_are(n, d):
+    """Independent rows, called groups: nothing is to change but by chance."""
+    X, y, groups = _draw(n, d, size=20, shared=0.0)
+    single, together = (_observed(_model(1.0), X, y, g)[1].coupling for g in (None, groups))
+    assert together.mean() == pytest.approx(single.mean(), rel=0.25)
+    assert stats.spearmanr(single, together).statistic > 0.85
 
 
 def test_counts_of_a_group_are_given_back_for_all_its_classes():

@@ -133,6 +133,8 @@ def test_weights_count_as_rows_do():
         (1.0, "strictly between 0 and 1"),
         (-0.2, "strictly between 0 and 1"),
         (float("nan"), "strictly between 0 and 1"),
+        (10, "0.1 for 10 %"),
+        ([90, 10], "in place of percent or counts"),
         ([0.5, 0.4], "sums to 0.9"),
         ([0.2, 0.3, 0.5], "shape (3,)"),
         ({0: 0.5, 2: 0.5}, "unknown: [2], missing: [1]"),
@@ -144,6 +146,11 @@ def test_shares_that_are_none_are_refused(shares, words):
     with pytest.raises(ValueError) as refusal:
         two()[0].with_prevalence(shares)
     assert words in str(refusal.value)
+
+
+def test_a_number_may_be_an_array_of_no_dimension():
+    found = two()[0].with_prevalence(np.array(0.1)).prevalence_.shares
+    np.testing.assert_allclose(found, [0.9, 0.1])
 
 
 def test_one_number_is_not_enough_for_three_classes():

@@ -96,19 +96,25 @@ def given_prevalence(prevalence: Any, classes: np.ndarray, counts: Floats) -> Pr
                 f"{unknown}, missing: {missing}."
             )
         shares = _numbers([prevalence[name] for name in names])
-    elif isinstance(prevalence, Real):
+    elif isinstance(prevalence, Real) or np.ndim(prevalence) == 0:
         if len(names) != 2:
             raise ValueError(
                 f"prevalence={prevalence!r} is one number, and there are {len(names)} classes; "
                 f"give one share for each of {names}."
             )
-        shares = _numbers([1.0 - float(prevalence), prevalence])
+        share = float(_numbers(prevalence))
+        shares = np.array([1.0 - share, share])
     else:
         shares = _numbers(prevalence)
     if shares.shape != (len(names),):
         raise ValueError(
             f"prevalence has the shape {shares.shape}; give one share for each of the "
             f"{len(names)} classes {names}."
+        )
+    if np.any(shares > 1.0):
+        raise ValueError(
+            f"prevalence={prevalence!r} must lie strictly between 0 and 1: give shares in place of "
+            "percent or counts, 0.1 for 10 %."
         )
     if not np.all((shares > 0.0) & (shares < 1.0)):
         raise ValueError(

@@ -251,7 +251,12 @@ class _Primal(WholeBlocks):
     def _all_lines(self) -> Any:
         """Of all rows where these are few, as groups and rounds ask for them again and again."""
         n = self._rows.shape[0]
-        return self._lines_of(np.arange(n)) if n * self.columns <= plan.BLOCK_ENTRIES else None
+        if n * self.columns > plan.BLOCK_ENTRIES:
+            return None
+        if self._rows.xp is not np:
+            return self._lines_of(np.arange(n))
+        scaled = self._scaled_lines(np.ones((n, 1), dtype=self._scale.dtype))
+        return np.concatenate([self._triangle.half_solved(part * self._scale) for part in scaled])
 
     def _lines_of(self, rows: np.ndarray) -> Any:
         x, inverse = self._rows.lines(rows), self._triangle.inverse

@@ -157,9 +157,9 @@ class GroupMoves:
     slopes : array
         A x − c·Σx, of the weights alone.
     within, remaining : (n,) arrays or None
-        √Σ A_ij² over the rows j of i's group, and r = 1 − Tr(DA)²/Tr DA of the group: h_i and
-        1 − h_iD_i where it has one row, Σh and 1 − D·Σh where its rows are copies but for a factor
-        of each. None where they are not asked for.
+        r_i·√Σ(A_ij/r_j)² over the rows j of i's group, and r_i = 1 − ΣA_ij²D_j/A_ii: h_i and
+        1 − h_iD_i where it has one row, or A_ij = 0 between its rows; √ΣA_ij² and 1 − D·Σh where
+        they are copies but for a factor of each. None where they are not asked for.
     """
 
     groups: Groups
@@ -233,26 +233,32 @@ def leave_groups_out(
         if rows.shape[1] <= known.columns:
             A = np.asarray(known.blocks(rows), dtype=np.float64)
             moved = _moved(A, curvatures[rows], psi[rows])
-            # Σ_j A_ij², and the same times D_j.
-            B = A**2
-            squares = [np.sum(B, axis=2), np.einsum("gij,gj->gi", B, curvatures[rows])]
-            leverages[rows] = np.einsum("gii->gi", A)
+            h, known_of, squares = np.einsum("gii->gi", A), A, _squares_of_blocks
         else:
             W = np.asarray(on_host(known.lines(rows.ravel())), dtype=np.float64)
             W = W.reshape(*rows.shape, -1)
             moved = _moved_by_columns(W, curvatures[rows], psi[rows])
-            grams = [W.swapaxes(1, 2) @ V for V in (W, curvatures[rows][:, :, None] * W)]
-            squares = [np.sum((W @ gram) * W, axis=2) for gram in grams]
-            leverages[rows] = np.einsum("gij,gij->gi", W, W)
-        moves[rows], within[rows] = moved, np.sqrt(squares[0])
-        curved, whole = (np.sum(curvatures[rows] * v, 1) for v in (squares[1], leverages[rows]))
-        share = curved / np.maximum(whole, np.finfo(float).tiny)
-        remaining[rows] = np.maximum(1.0 - share, 1e-10)[:, None]
+            h, known_of, squares = np.einsum("gij,gij->gi", W, W), W, _squares_of_lines
+        share = squares(known_of, curvatures[rows]) / np.maximum(h, np.finfo(float).tiny)
+        r = np.maximum(1.0 - share, 1e-10)
+        moves[rows], leverages[rows], remaining[rows] = moved, h, r
+        within[rows] = r * np.sqrt(squares(known_of, r**-2.0))
     x = psi + curvatures[:, None] * moves
     slopes = moves - intercept_leverage * groups.sums(x)[groups.codes]
     shape = residuals.shape
     both = moves.reshape(shape), slopes.reshape(shape)
     return GroupMoves(groups, *both, within, remaining), leverages
+
+
+def _squares_of_blocks(known: Floats, weights: Floats) -> Floats:
+    """Σ_j A_ij²w_j over the rows j of i's group."""
+    return np.asarray(np.einsum("gij,gj->gi", known**2, weights))
+
+
+def _squares_of_lines(known: Floats, weights: Floats) -> Floats:
+    """The same from W, A = WWᵀ."""
+    gram = known.swapaxes(1, 2) @ (weights[:, :, None] * known)
+    return np.asarray(np.sum((known @ gram) * known, axis=2))
 
 
 def _moved(A: Floats, D: Floats, psi: Floats) -> Floats:
