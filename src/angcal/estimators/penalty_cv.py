@@ -109,9 +109,9 @@ class AngularLogisticRegressionCV(AngularBase):
     spectrum : {"average", "one", None}, default="average"
         How a pool shapes the penalty. A ridge penalty expects the part s of the signal's variance
         along an eigenvector of the features' covariance with eigenvalue s; on real data it is s^p
-        with p of 1 to 3. With a pool, fits are made for p = 1, 1.5 and 2 and weighed by their
+        with p of 1 to 3. With a pool, fits are made for p = 1 and 2 and weighed by their
         leave-one-out likelihood and a prior about 1. "average": probabilities are averages over
-        up to three linear models, with curves from the labels unless the link is known. "one": the
+        two linear models, with curves from the labels unless the link is known. "one": the
         model of the likeliest p alone. None: a pool tells the angle and leaves the weights as they
         are. Without a pool p is 1, and also for rows in blocks of more than 1,500 columns, large
         tensors, and a pool that can be gone over once only; ``spectrum_reason_`` says so.
