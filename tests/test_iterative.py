@@ -243,7 +243,7 @@ def test_rows_without_entries_are_no_sample():
 def test_what_single_precision_cannot_hold_is_factorized():
     fit = problem(300, 80)
     X = fit.X.copy()
-    X[:, 0] *= 1e25
+    X[:, 0] *= 1e39
     found = factorize(X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
     h = found.leverages()
     assert found.side == "primal"
@@ -251,11 +251,24 @@ def test_what_single_precision_cannot_hold_is_factorized():
     assert np.all(np.isfinite(h))
 
 
+def test_large_columns_that_single_precision_holds_are_sampled():
+    """Their squares are beyond it."""
+    fit = problem(300, 80)
+    X = fit.X.copy()
+    X[:, 0] *= 1e37
+    sampled, exact = (
+        factorize(X, fit.curvatures, 1.0, fit_intercept=True, method=method)
+        for method in ("randomised", "exact")
+    )
+    assert_allclose(sampled.leverages().sum(), exact.leverages().sum(), rtol=0.1)
+    assert sampled.side == "randomised"
+
+
 def test_a_factorization_that_would_not_fit_is_not_begun(monkeypatch):
     monkeypatch.setattr("angcal.plan.LARGEST_FACTORIZED_SIDE", 50)
     fit = problem(300, 80)
     X = fit.X.copy()
-    X[:, 0] *= 1e25
+    X[:, 0] *= 1e39
     found = factorize(X, fit.curvatures, 1.0, fit_intercept=True, method="randomised")
     with pytest.raises(ValueError, match=r"cannot be sampled.*Strengthen the penalty"):
         found.leverages()
