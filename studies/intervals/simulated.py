@@ -26,10 +26,10 @@ LINK, STRENGTH, N_CLASSES = Logit(3.0, 1.0), 0.5, 3
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 WIDTH_AT = 0.9
 RATIOS = (0.5, 1.0, 2.0, 4.0)
-# what is known, draws: 3,000 where the aim is 3 points, of which 300 leave up to 2 to chance
+# what is known, draws: 2,000 where the aim is 3 points, of which 300 leave up to 2 to chance
 SETTINGS = {
-    "labels alone": 3000,
-    "pool": 3000,
+    "labels alone": 2000,
+    "pool": 2000,
     "link and pool": 300,
     "link and covariance": 300,
     "labels alone, 3 classes": 300,

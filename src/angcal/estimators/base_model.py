@@ -356,9 +356,10 @@ def warn_of_distance(distance: float, elsewhere: bool, can_polish: bool) -> None
         way_out = "pass the rows it was trained on and its own penalty"
     if can_polish:
         way_out += ", or polish=True to finish the fit"
+    share = f"{distance:.1%} of" if distance < 10.0 else "more than ten times"
     warn(
         f"The base model is not at the optimum of its objective: its scores would still "
-        f"move by {distance:.1%} of their standard deviation. The observables assume the optimum; "
+        f"move by {share} their standard deviation. The observables assume the optimum; "
         f"{way_out}.",
         OptimalityWarning,
     )

@@ -259,8 +259,8 @@ def at_their_optimum(solver: NewtonCG | FarNewton, found: Solution) -> Solution:
     """
 
     def short(solution: Solution) -> np.ndarray:
-        variances = np.var(on_host(solution.scores), axis=0)[None, :]
-        spreads = np.sqrt(solver.per_problem(variances)[0])
+        deviations = on_host(solver.rows.xp.std(solution.scores, axis=0))
+        spreads = np.sqrt(solver.per_problem(deviations[None, :] ** 2)[0])
         if not np.any(spreads > LARGE_SPREAD):
             return np.zeros(len(spreads), dtype=bool)
         return (spreads > LARGE_SPREAD) & (spreads * solver.distances(solution) > LARGEST_MOVE)
