@@ -75,37 +75,45 @@ def warn_if_too_few(model: Any, training: Training) -> None:
     )
     if p.shape != (len(training.codes), training.n_classes):
         return  # of some rows alone
+    told = getattr(getattr(model, "calibration_", None), "doubt", "")
+    message = _beside_shares(p, training, enough, bool(told)) or _beside_plain(p, own, training)
+    if message:
+        warn(message, AngleWarning)
+
+
+def _beside_shares(p: Floats, training: Training, enough: float, told: bool) -> str:
+    """What is to be said of the loss beside that of the shares of the classes, if anything."""
     shares = shares_without(training)
     gain, error = difference(shares, p, training)
     weights = training.weights / training.weights.sum()
     cost = float(weights @ np.sum(shares * np.log(shares / p), axis=1))
-    told = getattr(getattr(model, "calibration_", None), "doubt", "")
     if gain < -ERRORS_OF_LOSS * error and cost > COST:
-        warn(
+        return (
             "Probabilities are worse than the shares of the classes: the leave-one-out log-loss is "
             f"{-gain:.2g} ± {error:.2g} above that of the shares. Check a link, an angle or groups "
-            "that were given; without these a stronger penalty or fewer columns may help.",
-            AngleWarning,
+            "that were given; without these a stronger penalty or fewer columns may help."
         )
-        return
     if gain < enough * error and cost > COST and not told:
         side = "below" if gain > 0.0 else "above"
-        warn(
+        return (
             "Too few labels to tell a signal from chance: the leave-one-out log-loss is "
             f"{abs(gain):.2g} ± {error:.2g} {side} that of the shares of the classes, and without "
-            f"a signal it would be {cost:.2g} above. More labels, or fewer columns, would tell.",
-            AngleWarning,
+            f"a signal it would be {cost:.2g} above. More labels, or fewer columns, would tell."
         )
-        return
+    return ""
+
+
+def _beside_plain(p: Floats, own: Floats, training: Training) -> str:
+    """What is to be said of the loss beside that of the model's own probabilities, if anything."""
     loss, error = difference(p, own, training)
-    if loss + ERRORS_OF_LOSS * error > HARM:
-        side = "above" if loss > 0.0 else "below"
-        warn(
-            "Too few labels to tell whether calibration helps: the leave-one-out log-loss is "
-            f"{abs(loss):.2g} ± {error:.2g} {side} that of the model's own probabilities "
-            "(plain_loo_proba_). More labels, or fewer columns, would tell.",
-            AngleWarning,
-        )
+    if loss + ERRORS_OF_LOSS * error <= HARM:
+        return ""
+    side = "above" if loss > 0.0 else "below"
+    return (
+        "Too few labels to tell whether calibration helps: the leave-one-out log-loss is "
+        f"{abs(loss):.2g} ± {error:.2g} {side} that of the model's own probabilities "
+        "(plain_loo_proba_). More labels, or fewer columns, would tell."
+    )
 
 
 def _is_beyond_doubt(model: Any, training: Training, of_gain: float, of_loss: float) -> bool:
