@@ -95,6 +95,16 @@ def test_rounds_follow_curvatures_that_change(n, d, K, size):
         assert _off((fit.scores - moves.all)[rows], exact) > 0.01  # one step would not do
 
 
+def test_groups_of_many_sizes_follow_their_curvatures_too():
+    """Of a size there are few, and one of them may need rounds where the next size needs none."""
+    X, y, _ = _draw(300, 100, shared=0.0)
+    rng = np.random.default_rng(5)
+    groups = rng.permutation(np.repeat(np.arange(300), rng.integers(2, 12, 300))[:300])
+    _, found = _observed(_model(1.0), X, y, groups)
+    rows, exact = _refitted(X, y, groups, np.unique(groups), 1.0)
+    assert _off(found.loo_scores[rows], exact) < 0.01
+
+
 def test_weights_alone_move_as_in_a_refit():
     X, y, groups = _draw(200, 100, size=20)
     fit, found = _observed(_model(1.0), X, y, groups)
