@@ -115,6 +115,7 @@ FOUND = (
         seed=2658,
     ),
     Case(n=60, d=2, n_classes=3, model="path", signal=20.0, seed=1032755),
+    Case(n=200, d=1, design="elliptical", model="path", rare=True, signal=20.0, seed=1185),
 )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from angcal._typing import Floats
+from angcal.curve import noise_share
 from angcal.estimators.training import Training
 from angcal.leverages.groups import prevalence_effect
 from angcal.metrics.scores import PROBABILITY_FLOOR, mean_and_error
@@ -130,7 +131,7 @@ def _is_beyond_doubt(model: Any, training: Training, of_gain: float, of_loss: fl
         return False
     link, c = model.link_, model.angle_.cosine
     scores = left.curve.scale.standardize(left.scores)
-    noise = link.scale * float(np.sqrt(1.0 - c * c))
+    noise = link.scale * noise_share(c)
     rising = posterior.family.jet(link.scale * c * scores + link.offset, noise)[0]
     pairs = (np.column_stack([1.0 - rising, rising]), left.plain())
     p, own = (np.maximum(each, PROBABILITY_FLOOR) for each in pairs)
