@@ -200,7 +200,8 @@ class LinkPosterior:
         """E c."""
         if self.known is not None and self.known.standard_error == 0:
             return self.known.cosine
-        return float(self.curves.weights @ self.curves.cosines)
+        mean = float(self.curves.weights @ self.curves.cosines)
+        return min(max(mean, -1.0), 1.0)  # weights sum to one up to rounding
 
     @property
     def cosine_sd(self) -> float:
