@@ -95,8 +95,7 @@ class SampledHessian:
         order: np.ndarray | None = None,
         tolerance: float | None = None,
     ) -> None:
-        # One problem takes some ten passes; many take so many that a copy is worth it.
-        self._rows = rows.single() if D.ndim == 2 and D.shape[1] > 1 else rows.converted()
+        self._rows = rows.single()
         self._first_pass = self._rows.passes
         self._n, self._d = rows.shape
         self._shape = D.shape

@@ -82,10 +82,6 @@ class Rows(ABC):
     def single(self) -> Rows:
         """The same rows in single precision, or as they are where that is not ours to choose."""
 
-    def converted(self) -> Rows:
-        """As `single`, for few passes: without a copy of a large X."""
-        return self.single()
-
     def sum(
         self,
         f: Callable[..., Any],

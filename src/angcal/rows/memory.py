@@ -88,11 +88,6 @@ class DenseRows(Rows):
             self._single = rows
         return self._single
 
-    def converted(self) -> DenseRows:
-        if self.X.dtype == np.float32 or self._single is not None:
-            return self.single()
-        return self.single() if self.X.size <= plan.BLOCK_ENTRIES else ConvertedRows(self)
-
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         if self.X.size > plan.BLOCK_ENTRIES:
             yield from super()._squares()
@@ -107,39 +102,6 @@ class DenseRows(Rows):
 
     def back(self, X: Any, U: Any) -> Any:
         return backward_product(X, U)
-
-
-class ConvertedRows(DenseRows):
-    """Rows of a large array of doubles in single precision, converted as they are read.
-
-    Without a copy of X. A pass takes a tenth longer than over one, so that twenty passes cost no
-    more than making it; where memory is fresh, making it takes as long as a whole fit.
-    """
-
-    def __init__(self, rows: DenseRows) -> None:
-        super().__init__(rows.X, rows.intercept)
-        self.has_own_columns, self.has_rare_columns = rows.has_own_columns, rows.has_rare_columns
-
-    @property
-    def dtype(self) -> Any:
-        return np.dtype(np.float32)
-
-    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
-        buffer = np.empty(0, dtype=np.float32)
-        for rows in slices(self.shape[0], plan.PIECE_ENTRIES, max(self.shape[1], entries_per_row)):
-            block = self.X[rows]
-            if len(buffer) < len(block):
-                buffer = np.empty(block.shape, dtype=np.float32)
-            with np.errstate(over="ignore"):  # as in a copy
-                np.copyto(buffer[: len(block)], block, casting="same_kind")
-            yield rows, buffer[: len(block)]
-
-    def take(self, index: np.ndarray) -> Floats:
-        with np.errstate(over="ignore"):
-            return self.X[index].astype(np.float32)
-
-    def single(self) -> DenseRows:
-        return self
 
 
 def squares_of(X: Floats) -> Floats:
@@ -167,9 +129,6 @@ class SparseRows(DenseRows):
             return
         for rows in slices(n, plan.PRODUCT_ENTRIES, entries_per_row):
             yield rows, self.X[rows]
-
-    def converted(self) -> DenseRows:
-        return self.single()
 
     def take(self, index: np.ndarray) -> Floats:
         return self.X[index].toarray()
