@@ -431,6 +431,19 @@ def small_table(folder: Path) -> str:
     return listing(rows.itertuples(), columns)
 
 
+def before_after_table(folder: Path) -> str:
+    """What studies/speed/before_after.py has left: milliseconds of two versions, and ratios."""
+    rows = load(RESULTS / "speed", "before-after")
+    columns: Columns = {
+        "case": lambda row: row.case,
+        "before, ms": lambda row: f"{row.before_ms:.1f}",
+        "now, ms": lambda row: f"{row.after_ms:.1f}",
+        "now over before": lambda row: f"{row.wall:.2f}",
+        "of the processor": lambda row: f"{row.process:.2f}",
+    }
+    return listing(rows.itertuples(), columns)
+
+
 def gpu_table(folder: Path) -> str:
     """What studies/speed/gpu.py has left: seconds, passes, floor and agreement with the CPU."""
     about = json.loads((GPU_FOLDER / "results.json").read_text(encoding="utf-8"))
@@ -480,6 +493,7 @@ TABLES: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
     "real": (real_table, ()),
     "real-accuracy": (real_accuracy_table, ()),
     "small": (small_table, ()),
+    "before-after": (before_after_table, ()),
     "gpu": (gpu_table, ()),
 }
 
