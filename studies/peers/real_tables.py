@@ -248,8 +248,9 @@ def remarks(settings: Any) -> str:
         f"A cell is won where the mean of the paired differences over its splits exceeds {CLEAR:g} "
         "standard errors; p is that of Wilcoxon's signed-rank test over datasets. Fits are linear "
         f"models fitted; tuned peers choose among {settings.n_penalties} penalties. Seconds are "
-        "those of one core, for fit and prediction. The log-loss is clipped at 1e-6; infinite losses "
-        "are test rows whose class was given probability 0. Splits of one dataset share rows, so that "
+        "those of one core, for fit and prediction. The log-loss is clipped at 1e-6; infinite "
+        "losses are test rows whose class was given probability 0. Splits of one dataset share "
+        "rows, so that "
         "standard errors are too small rather than too large."
     )
 
