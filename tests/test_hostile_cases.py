@@ -116,6 +116,7 @@ FOUND = (
     ),
     Case(n=60, d=2, n_classes=3, model="path", signal=20.0, seed=1032755),
     Case(n=200, d=1, design="elliptical", model="path", rare=True, signal=20.0, seed=1185),
+    Case(n=20, d=3, n_classes=3, design="jittered copies", model="penalties", seed=630583),
 )
 
 

@@ -210,6 +210,8 @@ def _gap(places: Floats, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
     gap = (found >= FEWEST_PAIRS) & (more - found <= MOST_BETWEEN * found)
     if not gap.any():
         return None
+    # About the pairs of the smallest such distance: a larger one may hold rows that are only close.
+    gap &= found <= (1.0 + MOST_BETWEEN) * found[gap][-1]
     linked = distances < tolerances[gap][0]
     return first[linked], second[linked]
 
