@@ -39,30 +39,36 @@ MARKS, LOOKED_AT = 16, 400
 """Directions that tell distances to a fifth, and rows among which copies are looked for first."""
 
 
-def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> None:
+def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> int:
     """Warn if leaving a row out, or its group, leaves its copies in, where that matters.
 
     m copies of a row with leverage h move its score by mhψ/(1 − mhD) where they are left out
     together, and by hψ/(1 − hD) where one is. It matters where the log-loss of the scores, at the
     slope that suits the latter, is higher for the former. Copies have the same label; rows of few
     values that are alike by chance have not.
+
+    Returns
+    -------
+    int
+        How many rows there are, copies of one row counted once.
     """
     if isinstance(training.groups, str):
-        return  # copies are left out together
+        return len(training.codes)  # copies are left out together
     codes, groups, numbers = training.codes.astype(np.intp), observed[0].groups, copies(X)
-    if int(numbers.max()) == len(numbers) - 1:
-        return
+    distinct = int(numbers.max()) + 1
+    if distinct == len(numbers):
+        return distinct
     repeated = np.bincount(numbers)[numbers] > 1
     if not (repeated.any() and _agree(codes, numbers)):
-        return
+        return len(numbers)
     apart = np.arange(len(numbers))
     if groups is not None:  # copies in one group are left out together
         apart = np.unique([numbers, groups.codes], axis=1, return_inverse=True)[1].reshape(-1)
         repeated = np.bincount(numbers)[numbers] > np.bincount(apart)[apart]
     sides = Groups(numbers), Groups(apart)
-    few = int(numbers.max()) + 1 < FEWEST_DISTINCT and len(numbers) < 3 * FEWEST_DISTINCT
+    few = distinct < FEWEST_DISTINCT and len(numbers) < 3 * FEWEST_DISTINCT
     if not few and missed_share(observed, codes, training.weights, *sides) < LARGEST_MISS:
-        return
+        return distinct
     count = f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies"
     if groups is not None:
         what = (
@@ -76,6 +82,7 @@ def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables
             "copies, or give each distinct row a sample_weight."
         )
     warn(what, RepeatedRowsWarning)
+    return distinct
 
 
 def missed_share(
