@@ -17,6 +17,7 @@ from angcal.leverages.groups import Groups
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
 from angcal.rows import FarRows, TensorRows
+from angcal.rows.memory import forward_product
 
 if TYPE_CHECKING:
     from angcal.estimators.training import Training
@@ -155,7 +156,7 @@ def copies(X: Matrix) -> np.ndarray:
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(X.shape[1], 3))
     elsewhere = isinstance(X, FarRows | TensorRows)
-    marks = X.marks if elsewhere else product(X, directions)
+    marks = X.marks if elsewhere else forward_product(X, directions)
     n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
     if not np.all(marks.std(axis=0) > 1e-12 * largest):
         return np.arange(n)  # rows that are all alike say nothing at all
@@ -206,7 +207,8 @@ def _gap(places: Floats, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
     """Pairs at distances below a gap among all distances; None where there is no such gap."""
     n = len(places)
     pairs = rng.integers(0, n, size=(2, 4000))
-    usual = np.linalg.norm(places[pairs[0]] - places[pairs[1]], axis=1)[pairs[0] != pairs[1]]
+    apart = places.take(pairs[0], axis=0) - places.take(pairs[1], axis=0)
+    usual = np.sqrt(np.einsum("ij,ij->i", apart, apart))[pairs[0] != pairs[1]]
     widest = NEAREST * float(np.quantile(usual, _closest(n)))
     if widest <= 0.0:
         return None
