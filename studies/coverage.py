@@ -30,7 +30,7 @@ from angcal.simulation import simulate
 from angcal.simulation.covariances import AutoregressiveCovariance
 from studies import RESULTS
 from studies.engine.runner import end_with
-from studies.engine.store import as_csv, read_csv
+from studies.engine.store import as_csv, by_cell, read_csv
 from studies.engine.tables import markdown
 
 FOLDER = RESULTS / "coverage"
@@ -104,9 +104,7 @@ def one_round(number: int) -> list[dict[str, Any]]:
 
 def summary(rows: list[dict[str, str]]) -> str:
     """Markdown: coverage in percent of every cell, and how many intervals cannot be given."""
-    cells: dict[tuple[str, ...], list[dict[str, str]]] = {}
-    for row in rows:
-        cells.setdefault(tuple(row[name] for name in CELL), []).append(row)
+    cells = by_cell(rows, CELL)
 
     def cell(place: tuple[str, ...]) -> str:
         mine = cells.get(place, [])

@@ -29,7 +29,7 @@ from angcal.observables import observe
 from angcal.problem import LinearFit
 from angcal.sklearn_problems import read_fits
 from studies import RESULTS
-from studies.engine.store import Row, resumed
+from studies.engine.store import Row, by_cell, numbers, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "groups"
@@ -119,14 +119,9 @@ def refit_table(rows: list[Row]) -> str:
         *("of leave-one-out scores, best design", "CPU over leave-one-out, worst"),
     )
     lines = []
-    cells = dict.fromkeys(tuple(row[name] for name in REFIT_CELL) for row in rows)
-    for cell in cells:
-        mine = [row for row in rows if tuple(row[name] for name in REFIT_CELL) == cell]
-        worst, best = (
-            pick(float(row[name]) for row in mine)
-            for pick, name in ((max, "error"), (min, "ignored"))
-        )
-        cost = max(float(row["cost"]) for row in mine)
+    for cell, mine in by_cell(rows, REFIT_CELL).items():
+        worst, cost = (numbers(mine, name).max() for name in ("error", "cost"))
+        best = numbers(mine, "ignored").min()
         lines.append((*cell, f"{worst:.2%}", f"{best:.0%}", f"{cost:.2f}"))
     return markdown(header, lines)
 
@@ -204,12 +199,9 @@ def repeated_table(rows: list[Row]) -> str:
     text = []
     for measure, title in (("error", "E|p − F|"), ("log_loss", "Log-loss")):
         lines, lost = [], 0
-        for cell in dict.fromkeys((row["ratio"], row["C"], row["effect"]) for row in rows):
-            mine = [row for row in rows if (row["ratio"], row["C"], row["effect"]) == cell]
-            values = [
-                mean_and_error([float(row[measure]) for row in mine if row["method"] == name])
-                for name in METHODS
-            ]
+        for cell, mine in by_cell(rows, REPEATED[:3]).items():
+            of_methods = by_cell(mine, ("method",))
+            values = [mean_and_error(numbers(of_methods[name,], measure)) for name in METHODS]
             least = min(mean for mean, _ in values)
             lost += values[0][0] > min(values[2][0], values[3][0])
             shown = [

@@ -33,7 +33,7 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import available
-from studies.engine.store import Row, as_csv, read_csv
+from studies.engine.store import Row, as_csv, by_cell, numbers, read_csv
 from studies.engine.tables import markdown
 from studies.peers.methods import Training
 from studies.peers.real import LABELED
@@ -263,8 +263,7 @@ def by_set(rows: list[Row]) -> str:
     for n in SIZES:
         header += [f"n = {n}: without", "with over without", "one model", "mean exponent"]
     lines = []
-    for name in sorted({row["set"] for row in rows}):
-        mine = [row for row in rows if row["set"] == name]
+    for (name,), mine in sorted(by_cell(rows, ("set",)).items()):
         cells = []
         for n in SIZES:
             at = [row for row in mine if row["n"] == str(n)]
@@ -272,8 +271,9 @@ def by_set(rows: list[Row]) -> str:
             if name not in found:
                 cells += ["", "", "", ""]
                 continue
-            plain = np.mean([float(r["log_loss"]) for r in at if r["method"] == WITHOUT])
-            mean = np.mean([float(r["exponent"]) for r in at if r["method"] == WITH])
+            of_methods = by_cell(at, ("method",))
+            plain = numbers(of_methods[WITHOUT,], "log_loss").mean()
+            mean = numbers(of_methods[WITH,], "exponent").mean()
             cells += [
                 f"{plain:.4f}",
                 f"{found[name][0]:.3f} ± {found[name][1]:.3f}",

@@ -24,7 +24,7 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from angcal.metrics import multiclass_log_loss
 from studies import RESULTS
-from studies.engine.store import Row, resumed
+from studies.engine.store import Row, by_cell, numbers, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error, with_minus
 
 FOLDER = RESULTS / "prevalence"
@@ -126,19 +126,9 @@ def trial(n: int, d: int, trained: str, target: str, number: int) -> list[list[o
 
 def cells(measured: list[Row]) -> list[tuple[tuple[str, ...], dict[str, Floats]]]:
     """Columns of the draws of each design."""
-    names = ("n", "d", "trained", "target")
-    keys = dict.fromkeys(tuple(row[name] for name in names) for row in measured)
     return [
-        (
-            key,
-            {
-                column: np.array(
-                    [float(row[column]) for row in measured if tuple(map(row.get, names)) == key]
-                )
-                for column in COLUMNS[5:]
-            },
-        )
-        for key in keys
+        (key, {column: numbers(rows, column) for column in COLUMNS[5:]})
+        for key, rows in by_cell(measured, COLUMNS[:4]).items()
     ]
 
 

@@ -27,8 +27,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask_angcal = pytest.importorskip("angcal.dask")
 
-from angcal.dask import engine as engines  # noqa: E402
-from angcal.dask.engine import BlockSizeError, ClusterError, Engine  # noqa: E402
+from angcal.dask.engine import BlockSizeError, ClusterError, Engine, Patience  # noqa: E402
 from angcal.dask.rows import aligned, open_rows  # noqa: E402
 
 DATA = simulate(1500, 30, link=Logit(3.0), random_state=1)
@@ -398,12 +397,11 @@ def test_a_worker_that_runs_out_of_memory_is_an_error(own_client):
 
 
 def test_a_block_that_stands_still_is_an_error_and_one_that_works_is_not(own_client, monkeypatch):
-    assert engines.WITHOUT_WORK + engines.STATE_POLL + engines.POLL < 60
-    monkeypatch.setattr(engines, "WITHOUT_WORK", 4.0)
-    monkeypatch.setattr(engines, "LONGER", 0.0)
-    monkeypatch.setattr(engines, "STATE_POLL", 1.0)
+    usual = Engine.patience
+    assert usual.work + usual.ask + usual.look < 60
     # What other programs of this machine read and send says nothing here.
-    monkeypatch.setattr(engines, "WORKING_BYTES", np.inf)
+    hasty = Patience(work=4.0, longer=0.0, ask=1.0, traffic=np.inf)
+    monkeypatch.setattr(Engine, "patience", hasty)
 
     def block(kind, rows):
         until = time.monotonic() + 12.0
@@ -451,10 +449,10 @@ def test_one_worker_will_do_and_without_any_or_a_scheduler_there_is_an_error(
     with distributed.Client(scheduler_file=place, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
         assert_same_bits(fitted(client=client), threaded)
-        monkeypatch.setattr(engines, "WITHOUT_WORKERS", 2.0)
+        monkeypatch.setattr(Engine, "patience", Patience(workers=2.0))
         with pytest.raises(ClusterError, match="no worker for 2 s") as caught:
             fitted(client=client, callback=lambda point: worker.kill())
-        monkeypatch.setattr(engines, "WITHOUT_WORKERS", 60.0)
+        monkeypatch.setattr(Engine, "patience", Patience(workers=60.0))
         threading.Timer(1.0, scheduler.kill).start()
         with pytest.raises(ClusterError, match="connection to the scheduler is lost"):
             fitted(client=client)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from angcal import plan
 from angcal.baselines import PlattScaling
-from angcal.score_bins import COARSE_SPACING, FINE_SPACING, REACH, bin_scores
+from angcal.score_bins import COARSE_SPACING, FINE_SPACING, bin_scores
 
 
 def drawn(n, seed=0):
@@ -45,7 +46,7 @@ def test_outlying_scores_keep_their_node():
     scores = np.append(np.random.default_rng(0).normal(size=2000), [50.0, -1e6])
     labels = np.append(np.zeros(2000), [1.0, 0.0])
     bins = bin_scores(scores, labels, np.ones(2002))
-    assert_allclose(np.sort(bins.nodes[np.abs(bins.nodes) > REACH + 1]), [-1e6, 50.0])
+    assert_allclose(np.sort(bins.nodes[np.abs(bins.nodes) > plan.NORMAL_REACH + 1]), [-1e6, 50.0])
     assert bins.positive[bins.nodes == 50.0] == 1.0
     assert len(bins.nodes) < 200
 

@@ -33,6 +33,10 @@ WIDE_TENSOR = 32_768
 MOST_PAIRED_ROWS = 2000
 """Rows of which all pairs are looked at for copies: 0.05 s."""
 
+NORMAL_REACH = 8.0
+"""Standard deviations beyond which a normal variable counts for nothing: it is there with a
+probability of 1e-15. Sums over noise end there, and so do grids and tables of scores."""
+
 # -- fewer columns for a path of ridge penalties ---------------------------------------------
 
 MOST_GRAM_ROWS = 2000

@@ -33,12 +33,23 @@ from angcal.rows import Rows, dense_parts
 Prepare = Callable[[Any, str], Matrix]
 """(rows, their name for errors) -> rows as the linear model sees them, checked."""
 
-# What rounding leaves of the variance of a constant column, as a share of its squared mean.
-DENSE_ROUNDING, SPARSE_ROUNDING = 1e-24, 1e-12
 CALLABLE_HINT = (
     "Pass a callable that returns a fresh iterator each time, such as "
     "pool=lambda: read_blocks(path), or a list of blocks."
 )
+
+
+def variance_of_rounding(is_sparse: bool) -> float:
+    """What rounding leaves of a constant column's variance, as a share of its squared mean."""
+    return 1e-12 if is_sparse else 1e-24
+
+
+def without_constants(covariance: Floats, mean: Floats, is_sparse: bool) -> Floats:
+    """The covariance, changed in place to zeros for constant columns."""
+    constant = np.diag(covariance) <= variance_of_rounding(is_sparse) * mean**2
+    covariance[constant, :] = 0.0
+    covariance[:, constant] = 0.0
+    return covariance
 
 
 class OneShotPoolError(ValueError):
@@ -209,8 +220,8 @@ class Pool:
         columns = self.columns
         scatter = columns.scatter.copy()
         if centered:
-            rounding = SPARSE_ROUNDING if self.is_sparse else DENSE_ROUNDING
-            scatter[scatter <= rounding * columns.count * columns.mean**2] = 0.0
+            square = columns.count * columns.mean**2
+            scatter[scatter <= variance_of_rounding(self.is_sparse) * square] = 0.0
         else:
             scatter += columns.count * columns.mean**2
         return scatter / (columns.count - 1)
@@ -253,10 +264,7 @@ class RowsPool(Pool):
         m, mean = self.columns.count, self.columns.mean
         mean = mean if centered else np.zeros_like(mean)
         matrix = on_host(self.sum(_scatter_of_block, (mean,))) / (m - 1)
-        constant = np.diag(matrix) <= DENSE_ROUNDING * mean**2
-        matrix[constant, :] = 0.0
-        matrix[:, constant] = 0.0
-        return mean, matrix
+        return mean, without_constants(matrix, mean, False)
 
 
 def _survey_of_block(X: Any, coef: Floats) -> tuple[Moments, Moments]:

@@ -21,8 +21,6 @@ from angcal.arrays import slices
 COARSE_SPACING, FINE_SPACING = 1 / 16, 1 / 32
 """In standard deviations of the score, for few rows and for many. The finer one lowers a slope by
 0.016 %, a tenth of its standard error at a million rows."""
-REACH = 8.0
-"""Scores further out than this keep a node of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +89,8 @@ def gather(standard_scores: Floats, labels: Floats) -> Gathering:
 
 
 def _near(scores: Floats) -> np.ndarray | slice:
-    is_near = np.abs(scores) <= REACH
+    """Rows that go to the grid; those of scores further out keep a node of their own."""
+    is_near = np.abs(scores) <= plan.NORMAL_REACH
     # A slice where all are, which makes no copies.
     return slice(None) if is_near.all() else is_near
 

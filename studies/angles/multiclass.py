@@ -21,7 +21,7 @@ from angcal.multiclass import read_class_scores
 from angcal.multiclass.known import estimate_known, stein_covariance, whiten
 from angcal.simulation import AutoregressiveCovariance, simulate_several
 from studies import RESULTS
-from studies.engine.store import resumed
+from studies.engine.store import by_cell, numbers, resumed
 from studies.engine.tables import markdown, mean_and_error, with_error
 
 FOLDER = RESULTS / "angles"
@@ -74,15 +74,13 @@ def draw(n: int, d: int, K: int, signal: float, C: float, number: int) -> list[l
 
 def summary(rows: list[dict[str, str]]) -> str:
     """Markdown: one line for each design, and the slope in n at n = 3d."""
-    lines, at_three = [], []
+    lines, at_three, cells = [], [], by_cell(rows, COLUMNS[:5])
     for n, d, K, signal, C, _, bar in DESIGNS:
-        key = (str(n), str(d), str(K), str(signal), str(C))
-        mine = [row for row in rows if tuple(row[name] for name in COLUMNS[:5]) == key]
+        mine = cells.get((str(n), str(d), str(K), str(signal), str(C)), [])
         if not mine:
             continue
         stein, likely, z, seconds = (
-            mean_and_error([float(row[name]) for row in mine])
-            for name in ("stein", "likelihood", "z", "seconds")
+            mean_and_error(numbers(mine, name)) for name in ("stein", "likelihood", "z", "seconds")
         )
         verdict = "" if bar is None else f"{bar:.2f} {'met' if likely[0] <= bar else 'missed'}"
         lines.append(

@@ -303,6 +303,19 @@ def _lock(file: Any, folder: Path) -> None:
 Row = dict[str, str]
 
 
+def by_cell(rows: Iterable[Row], names: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
+    """Rows by what stands in these columns, in the order in which cells come first."""
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        cells.setdefault(tuple(row[name] for name in names), []).append(row)
+    return cells
+
+
+def numbers(rows: Iterable[Row], name: str) -> np.ndarray:
+    """One column."""
+    return np.array([float(row[name]) for row in rows])
+
+
 def printed(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows to a CSV file; each is printed as soon as it is made, and its warnings are not."""
     found = []

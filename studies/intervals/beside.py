@@ -24,8 +24,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from angcal import AngularCalibratedClassifier
 from angcal._typing import Floats
 from angcal.simulation import simulate
-from studies.engine.store import Row
-from studies.engine.tables import markdown, mean_and_error, with_error
+from studies.engine.store import Row, by_cell, numbers
+from studies.engine.tables import markdown, mean_text
 from studies.intervals.real import true_curve
 from studies.intervals.simulated import LINK, STRENGTH, D
 
@@ -156,17 +156,14 @@ def draw(method: Method, n: int, seed: int) -> tuple[float, float, float]:
 
 def summary(rows: list[Row]) -> str:
     """Markdown: one line for each method and n/d."""
-    lines = []
+    lines, cells = [], by_cell(rows, COLUMNS[:2])
     for ratio in RATIOS:
         for name, (_, fits, _) in METHODS.items():
-            mine = [row for row in rows if (row["n/d"], row["method"]) == (str(ratio), name)]
+            mine = cells.get((str(ratio), name), [])
             if not mine:
                 continue
-            shares = [
-                with_error(*mean_and_error([100 * float(row[truth]) for row in mine]), 1)
-                for truth in ("curve", "row")
-            ]
-            width = np.mean([float(row["width"]) for row in mine])
+            shares = [mean_text(100 * numbers(mine, truth), 1) for truth in ("curve", "row")]
+            width = numbers(mine, "width").mean()
             draws = str(PER_BLOCK * len(mine))
             lines.append((f"{ratio:g}", name, str(fits), *shares, f"{width:.2f}", draws))
     header = (

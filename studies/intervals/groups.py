@@ -7,17 +7,18 @@ true F of a score is known. Beside it stands the same fit that ignores groups.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier
-from studies.engine.store import Row
+from studies.engine.store import Row, by_cell, numbers
 from studies.engine.tables import markdown, mean_and_error, with_error
 from studies.groups import SIZE, D, Patients
+from studies.intervals.simulated import LEVELS, PERCENT, WIDTH_AT, judged
 
 NEW, PER_BLOCK, DRAWS, SEED = 200, 25, 300, 181_900
-LEVELS = (0.5, 0.8, 0.9, 0.95)
-WIDTH_AT = 0.9
 RATIOS, STRENGTHS, EFFECTS = (0.5, 1.0, 2.0, 4.0), (0.01, 1.0), (1.0, 2.0)
 FITS = ("groups", "rows")
 MEASURES = tuple(f"{fit} {what}" for fit in FITS for what in (*LEVELS, "width"))
@@ -41,16 +42,13 @@ def draw(ratio: float, C: float, effect: float, number: int) -> dict[str, float]
     patients = Patients(np.random.default_rng(seeds), effect)
     X, y, names = patients.draw(int(ratio * D) // SIZE)
     new, _, _ = patients.draw(NEW // SIZE)
-    found = {}
+    found: dict[str, float] = {}
     for fit in FITS:
         clf = AngularCalibratedClassifier(LogisticRegression(C=C, max_iter=2000))
         clf.fit(X, y, groups=names if fit == "groups" else None)
-        truth = patients.truth(clf.coef_[0], new)
-        for level in LEVELS:
-            low, high = clf.predict_interval(new, "curve", level).T
-            found[f"{fit} {level}"] = float(np.mean((low <= truth) & (truth <= high)))
-            if level == WIDTH_AT:
-                found[f"{fit} width"] = float(np.mean(high - low))
+        ends = partial(clf.predict_interval, new, "curve")
+        truth = {fit: patients.truth(clf.coef_[0], new)}
+        found |= judged(lambda _, level, ends=ends: ends(level), truth)  # type: ignore[misc]
     return found
 
 
@@ -62,15 +60,14 @@ def block(ratio: float, C: float, effect: float, number: int) -> list[list[objec
 
 def summary(rows: list[Row]) -> str:
     """Markdown: coverage in percent, with groups at all levels and without at 90 %."""
-    lines, cells = [], dict.fromkeys((row["ratio"], row["C"], row["effect"]) for row in rows)
+    lines, cells = [], by_cell(rows, COLUMNS[:3])
     for cell in sorted(cells, key=lambda cell: tuple(map(float, cell))):
-        mine = [row for row in rows if (row["ratio"], row["C"], row["effect"]) == cell]
+        mine = cells[cell]
         names = [*(f"groups {level}" for level in LEVELS), f"rows {WIDTH_AT}"]
-        shares = [mean_and_error([100 * float(row[name]) for row in mine]) for name in names]
-        widths = [np.mean([float(row[f"{fit} width"]) for row in mine]) for fit in FITS]
+        shares = [mean_and_error(100 * numbers(mine, name)) for name in names]
+        widths = [numbers(mine, f"{fit} width").mean() for fit in FITS]
         shown = [with_error(*pair, 1) for pair in shares]
         draws = str(PER_BLOCK * len(mine))
         lines.append((*cell, draws, *shown[:4], f"{widths[0]:.2f}", shown[4], f"{widths[1]:.2f}"))
-    levels = [f"{level:.0%}".replace("%", " %") for level in LEVELS]
-    header = ("n/d", "C", "sd of the effect", "draws", *levels, "width at 90 %")
+    header = ("n/d", "C", "sd of the effect", "draws", *PERCENT, "width at 90 %")
     return markdown((*header, "90 %, ignoring groups", "its width"), lines) + "\n"

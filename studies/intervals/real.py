@@ -8,6 +8,8 @@ not Gaussian, and F need be no member of the family that the intervals are made 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
@@ -17,9 +19,17 @@ from angcal.calibrate import Options, calibrate
 from angcal.intervals import interval, interval_law
 from angcal.links import Logit
 from studies.engine.runner import trial_generator
-from studies.engine.store import Row
-from studies.engine.tables import markdown, mean_and_error, with_error
-from studies.intervals.simulated import KINDS, LEVELS, MEASURES, WIDTH_AT, judged, means
+from studies.engine.store import Row, by_cell, numbers
+from studies.engine.tables import markdown, mean_text
+from studies.intervals.simulated import (
+    KINDS,
+    LEVELS,
+    MEASURES,
+    PERCENT,
+    WIDTH_AT,
+    judged,
+    means,
+)
 from studies.paper.semireal import (
     LINK,
     MOST_ROWS_OF_TRUTH,
@@ -37,15 +47,24 @@ KNOWN = ("labels alone", "pool", "link and pool")
 COLUMNS = ("block", "set", "known", "n", "d", *MEASURES)
 
 
-def designs() -> list[tuple[object, ...]]:
+def designs(blocks: int = BLOCKS, few: int = FEW_BLOCKS) -> list[tuple[object, ...]]:
     """(block, set), such that a run that is stopped has something of every set."""
     names = [name for table in ("dl", "uci", "uci-extended") for name in runnable(table)]
     return [
         (number, name)
-        for number in range(BLOCKS)
+        for number in range(blocks)
         for name in names
-        if number < FEW_BLOCKS or name not in COSTLY
+        if number < few or name not in COSTLY
     ]
+
+
+def drawn(name: str, seed: int, number: int) -> tuple[Split, np.ndarray, tuple[Floats, Floats]]:
+    """One split, rows to judge, and scores and true probabilities of rows that tell the truth."""
+    split = divide(prepared(name), SemirealSettings((), 1), trial_generator(seed, name, number))
+    unseen = split.unseen
+    if len(unseen) > MOST_ROWS_OF_TRUTH:
+        unseen = np.random.default_rng(0).choice(unseen, MOST_ROWS_OF_TRUTH, replace=False)
+    return split, split.test[:JUDGED], (split.scores[unseen], split.truth.probability[unseen])
 
 
 def true_curve(scores: Floats, truth: Floats, at: Floats, degree: int = 3) -> Floats:
@@ -68,11 +87,8 @@ def true_curve(scores: Floats, truth: Floats, at: Floats, degree: int = 3) -> Fl
 
 def draw(name: str, number: int) -> list[dict[str, float]]:
     """Shares of truths within their intervals, and widths, for all that may be known."""
-    split = divide(prepared(name), SemirealSettings((), 1), trial_generator(18, name, number))
-    rows, unseen = split.test[:JUDGED], split.unseen
-    if len(unseen) > MOST_ROWS_OF_TRUTH:
-        unseen = np.random.default_rng(0).choice(unseen, MOST_ROWS_OF_TRUTH, replace=False)
-    curve = true_curve(split.scores[unseen], split.truth.probability[unseen], split.scores[rows])
+    split, rows, known_rows = drawn(name, 18, number)
+    curve = true_curve(*known_rows, split.scores[rows])
     truths = {"curve": curve, "row": split.truth.probability[rows]}
     return [judged_by(split, known, rows, truths) for known in KNOWN]
 
@@ -105,42 +121,29 @@ def block(number: int, name: str) -> list[list[object]]:
 
 def summary(rows: list[Row]) -> str:
     """Markdown: for each set the coverage at 90 %, and the means over sets at all levels."""
-    names = list(dict.fromkeys(row["set"] for row in rows))
-    lines = []
-    for name in names:
-        mine = [row for row in rows if row["set"] == name]
+    lines, sets = [], by_cell(rows, ("set",))
+    for (name,), mine in sets.items():
         draws = str(PER_BLOCK * len(mine) // len(KNOWN))
         cells = [_cell(mine, known, kind) for kind in KINDS for known in KNOWN]
         lines.append((name, mine[0]["n"], mine[0]["d"], draws, *cells))
     header = [f"{kind}, {known}" for kind in KINDS for known in KNOWN]
     each = markdown(("set", "n", "d", "draws", *header), lines)
     lines = [
-        (kind, known, *(_over_sets(rows, names, known, kind, level) for level in LEVELS))
+        (kind, known, *(_over_sets(sets.values(), known, f"{kind} {level}") for level in LEVELS))
         for kind in KINDS
         for known in KNOWN
     ]
-    levels = [f"{level:.0%}".replace("%", " %") for level in LEVELS]
-    overall = markdown(("of", "known", *levels), lines)
+    overall = markdown(("of", "known", *PERCENT), lines)
     return f"{overall}\n\nSet by set at 90 %, with the mean width:\n\n{each}\n"
 
 
 def _cell(rows: list[Row], known: str, kind: str) -> str:
-    mine = [row for row in rows if row["known"] == known]
-    mean, error = mean_and_error([100 * float(row[f"{kind} {WIDTH_AT}"]) for row in mine])
-    width = np.mean([float(row[f"{kind} width"]) for row in mine])
-    return f"{with_error(mean, error, 1)} ({width:.2f})"
+    mine = by_cell(rows, ("known",))[known,]
+    share = mean_text(100 * numbers(mine, f"{kind} {WIDTH_AT}"), 1)
+    return f"{share} ({numbers(mine, f'{kind} width').mean():.2f})"
 
 
-def _over_sets(rows: list[Row], names: list[str], known: str, kind: str, level: float) -> str:
+def _over_sets(sets: Iterable[list[Row]], known: str, measure: str) -> str:
     """Mean over sets, with the lowest and the highest."""
-    found = [
-        np.mean(
-            [
-                100 * float(row[f"{kind} {level}"])
-                for row in rows
-                if row["set"] == name and row["known"] == known
-            ]
-        )
-        for name in names
-    ]
+    found = [100 * numbers(by_cell(rows, ("known",))[known,], measure).mean() for rows in sets]
     return f"{np.mean(found):.1f} ({min(found):.0f} to {max(found):.0f})"

@@ -10,6 +10,8 @@ is the width. Mean squares are those of (logit F − middle) in half widths of o
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.special import logit, ndtri
 
@@ -17,17 +19,10 @@ from angcal._typing import Floats
 from angcal.calibrate import Options, calibrate
 from angcal.intervals import interval, interval_law
 from angcal.links import Logit
-from studies.engine.runner import trial_generator
-from studies.engine.store import Row
-from studies.engine.tables import markdown, mean_and_error, with_error
-from studies.intervals.real import COSTLY, JUDGED, true_curve
-from studies.paper.semireal import (
-    MOST_ROWS_OF_TRUTH,
-    SemirealSettings,
-    divide,
-    prepared,
-    runnable,
-)
+from studies.engine.store import Row, by_cell, numbers
+from studies.engine.tables import markdown, mean_text
+from studies.intervals import real
+from studies.paper.semireal import prepared
 
 CONFIDENCE, PER_BLOCK, BLOCKS = 0.9, 10, 4
 DEGREES = {"cubic": 3, "line": 1}
@@ -35,23 +30,12 @@ MEASURES = tuple(f"{name} {what}" for name in DEGREES for what in ("held", "squa
 COLUMNS = ("block", "set", "n", "d", *MEASURES)
 
 
-def designs() -> list[tuple[object, ...]]:
-    """(block, set)."""
-    names = [name for table in ("dl", "uci", "uci-extended") for name in runnable(table)]
-    return [
-        (number, name)
-        for number in range(BLOCKS)
-        for name in names
-        if number < 1 or name not in COSTLY
-    ]
+designs = partial(real.designs, BLOCKS, 1)
 
 
 def draw(name: str, number: int) -> list[float]:
     """Whether both curves are held, and how far they are from the middle."""
-    split = divide(prepared(name), SemirealSettings((), 1), trial_generator(181, name, number))
-    rows, unseen = split.test[:JUDGED], split.unseen
-    if len(unseen) > MOST_ROWS_OF_TRUTH:
-        unseen = np.random.default_rng(0).choice(unseen, MOST_ROWS_OF_TRUTH, replace=False)
+    split, rows, known_rows = real.drawn(name, 181, number)
     options = Options(link=Logit(), link_known=False, angle="auto")
     result = calibrate(split.fit, split.observables, np.ones(len(split.train)), options)
     scores, law = split.scores[rows], interval_law(result)
@@ -59,8 +43,7 @@ def draw(name: str, number: int) -> list[float]:
     middle, spread = 0.5 * (low + high), 0.5 * (high - low) / ndtri(0.5 + 0.5 * CONFIDENCE)
     found = []
     for degree in DEGREES.values():
-        given = (split.scores[unseen], split.truth.probability[unseen], scores, degree)
-        truth = _logit(true_curve(*given))
+        truth = _logit(real.true_curve(*known_rows, scores, degree))
         found += [
             np.mean((low <= truth) & (truth <= high)),
             np.mean(((truth - middle) / spread) ** 2),
@@ -83,17 +66,11 @@ def block(number: int, name: str) -> list[list[object]]:
 def summary(rows: list[Row]) -> str:
     """Markdown: one line for each set, and the mean over sets."""
     lines, over = [], []
-    for name in dict.fromkeys(row["set"] for row in rows):
-        mine = [row for row in rows if row["set"] == name]
-        values = {what: [float(row[what]) for row in mine] for what in MEASURES}
-        held = [
-            with_error(*mean_and_error([100 * one for one in values[f"{kind} held"]]), 1)
-            if len(mine) > 1
-            else f"{100 * values[f'{kind} held'][0]:.1f}"
-            for kind in DEGREES
-        ]
-        squares = [float(np.median(values[f"{kind} square"])) for kind in DEGREES]
-        over.append([100 * float(np.mean(values[f"{kind} held"])) for kind in DEGREES] + squares)
+    for (name,), mine in by_cell(rows, ("set",)).items():
+        shares = [100 * numbers(mine, f"{kind} held") for kind in DEGREES]
+        held = [mean_text(each, 1) if len(mine) > 1 else f"{each[0]:.1f}" for each in shares]
+        squares = [float(np.median(numbers(mine, f"{kind} square"))) for kind in DEGREES]
+        over.append([float(each.mean()) for each in shares] + squares)
         size = (mine[0]["n"], mine[0]["d"], str(PER_BLOCK * len(mine)))
         lines.append((name, *size, *held, *(f"{square:.2f}" for square in squares)))
     mean = np.mean(over, axis=0)

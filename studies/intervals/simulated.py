@@ -9,6 +9,7 @@ classes have a softmax of indices of standard deviation 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -18,12 +19,13 @@ from angcal._typing import Floats
 from angcal.links.multiclass import Softmax
 from angcal.multiclass import angular_predictor
 from angcal.simulation import simulate, simulate_multiclass
-from studies.engine.store import Row
-from studies.engine.tables import markdown, mean_and_error, with_error
+from studies.engine.store import Row, by_cell, numbers
+from studies.engine.tables import markdown, mean_text
 
 D, FRESH, POOL, PER_BLOCK, FIRST_SEED = 100, 100, 500, 25, 700_000
 LINK, STRENGTH, N_CLASSES = Logit(3.0, 1.0), 0.5, 3
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+PERCENT = [f"{level:.0%}".replace("%", " %") for level in LEVELS]
 WIDTH_AT = 0.9
 RATIOS = (0.5, 1.0, 2.0, 4.0)
 # what is known, draws: 2,000 where the aim is 3 points, of which 300 leave up to 2 to chance
@@ -111,19 +113,12 @@ def block(known: str, ratio: float, number: int) -> list[list[object]]:
 
 def summary(rows: list[Row]) -> str:
     """Markdown: coverage in percent for each level, and the mean width at 90 %."""
-    lines = []
-    for kind in ("curve", "row"):
-        for known in SETTINGS:
-            for ratio in RATIOS:
-                mine = [row for row in rows if (row["known"], row["n/d"]) == (known, str(ratio))]
-                if not mine:
-                    continue
-                cells = []
-                for level in LEVELS:
-                    mean, error = mean_and_error([float(row[f"{kind} {level}"]) for row in mine])
-                    cells.append(with_error(100 * mean, 100 * error, 1))
-                width = np.mean([float(row[f"{kind} width"]) for row in mine])
-                draws = str(PER_BLOCK * len(mine))
-                lines.append((kind, known, f"{ratio:g}", draws, *cells, f"{width:.2f}"))
-    levels = [f"{level:.0%}".replace("%", " %") for level in LEVELS]
-    return markdown(("of", "known", "n/d", "draws", *levels, "width at 90 %"), lines) + "\n"
+    lines, cells = [], by_cell(rows, COLUMNS[:2])
+    for kind, known, ratio in product(KINDS, SETTINGS, RATIOS):
+        mine = cells.get((known, str(ratio)), [])
+        if not mine:
+            continue
+        shares = [mean_text(100 * numbers(mine, f"{kind} {level}"), 1) for level in LEVELS]
+        width = f"{numbers(mine, f'{kind} width').mean():.2f}"
+        lines.append((kind, known, f"{ratio:g}", str(PER_BLOCK * len(mine)), *shares, width))
+    return markdown(("of", "known", "n/d", "draws", *PERCENT, "width at 90 %"), lines) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from angcal._typing import Floats
 from angcal.files import write_text
 from angcal.planner import Plan, plan_from_pilot
 from studies.datasets import available
-from studies.engine.store import as_csv, read_csv
+from studies.engine.store import as_csv, by_cell, numbers, read_csv
 from studies.engine.tables import markdown
 from studies.planner.outcomes import (
     FACTORS,
@@ -26,6 +27,7 @@ from studies.planner.outcomes import (
     split_of,
 )
 
+CELL = ("set", "method", "factor")
 METHODS = ("planner", HELD_OUT, "no change")
 BARS = {"log_loss": (0.052, 0.056, 0.060), "accuracy": (0.033, 0.034, 0.035)}
 
@@ -72,10 +74,8 @@ def _needed(plan: Plan, log_loss: float) -> float:
 
 def mean_actual(rows: list[Row], name: str, measure: str) -> Floats:
     """What fits to each number of labels reached, mean over the splits of a set."""
-    own = [row for row in rows if row["set"] == name and row["method"] == "actual"]
-    return np.array(
-        [np.mean([float(r[measure]) for r in own if r["factor"] == str(f)]) for f in FACTORS]
-    )
+    cells = by_cell(rows, CELL)
+    return np.array([numbers(cells[name, "actual", str(f)], measure).mean() for f in FACTORS])
 
 
 def all_forecasts(splits: int, halves: tuple[str, ...]) -> list[Row]:
@@ -101,19 +101,13 @@ def all_forecasts(splits: int, halves: tuple[str, ...]) -> list[Row]:
 def errors(rows: list[Row], names: list[str]) -> dict[tuple[str, str, int], float]:
     """Root mean square over splits of (forecast − mean actual), mean over sets."""
     found: dict[tuple[str, str, int], list[float]] = {}
-    for name in names:
-        mine = [row for row in rows if row["set"] == name]
-        for measure in MEASURES:
-            true = dict(zip(FACTORS, mean_actual(mine, name, measure), strict=True))
-            for method in METHODS:
-                for factor in FACTORS[1:]:
-                    own = [
-                        float(row[measure]) - true[factor]
-                        for row in mine
-                        if row["method"] == method and row["factor"] == str(factor)
-                    ]
-                    value = float(np.sqrt(np.mean(np.square(own))))
-                    found.setdefault((measure, method, factor), []).append(value)
+    cells = by_cell(rows, CELL)
+    for name, measure in product(names, MEASURES):
+        true = dict(zip(FACTORS, mean_actual(rows, name, measure), strict=True))
+        for method, factor in product(METHODS, FACTORS[1:]):
+            off = numbers(cells[name, method, str(factor)], measure) - true[factor]
+            value = float(np.sqrt(np.mean(off**2)))
+            found.setdefault((measure, method, factor), []).append(value)
     return {key: float(np.mean(values)) for key, values in found.items()}
 
 
@@ -175,10 +169,7 @@ def table(rows: list[Row]) -> str:
 def seconds_sentence(rows: list[Row]) -> str:
     """What a plan takes, in CPU seconds and in fits."""
     own = [row for row in rows if row["method"] == "planner" and row["factor"] == "1"]
-    fit, plan, pool = (
-        np.array([float(row[name]) for row in own])
-        for name in ("fit_seconds", "plan_seconds", "pool_seconds")
-    )
+    fit, plan, pool = (numbers(own, f"{name}_seconds") for name in ("fit", "plan", "pool"))
     splits = len({row["split"] for row in rows})
     return (
         f"{splits} splits of each set. Medians of CPU seconds: a fit of "

@@ -20,7 +20,7 @@ from angcal.files import write_text
 from angcal.links import Logit
 from angcal.penalty_path import make_design
 from angcal.theory import FitState, Spectrum, state_of_fit
-from studies.engine.store import Row, as_csv, read_csv
+from studies.engine.store import Row, as_csv, by_cell, numbers, read_csv
 from studies.engine.tables import markdown
 from studies.planner.outcomes import FOLDER
 
@@ -173,17 +173,13 @@ def predicted(row: Row) -> FitState:
 
 def merged(rows: list[Row]) -> list[Row]:
     """One row for each cell: means of its blocks."""
-    cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in ("spectrum", "n", "kappa", "beta", "rho"))
-        cells.setdefault(key, []).append(row)
     found = []
-    for blocks in cells.values():
+    for blocks in by_cell(rows, ("spectrum", "n", "kappa", "beta", "rho")).values():
         whole = dict(blocks[0])
         for quantity in QUANTITIES:
-            whole[quantity] = f"{np.mean([float(each[quantity]) for each in blocks]):.8g}"
-            squares = [float(each[f"{quantity}_se"]) ** 2 for each in blocks]
-            whole[f"{quantity}_se"] = f"{np.sqrt(np.sum(squares)) / len(blocks):.4g}"
+            whole[quantity] = f"{numbers(blocks, quantity).mean():.8g}"
+            error = np.linalg.norm(numbers(blocks, f"{quantity}_se"))
+            whole[f"{quantity}_se"] = f"{error / len(blocks):.4g}"
         found.append(whole)
     return found
 
@@ -215,8 +211,7 @@ def compared(
     rows: list[Row], quantity: str, states: list[FitState], draws: int
 ) -> tuple[Floats, Floats]:
     """(z, relative error) of every cell."""
-    measured = np.array([float(row[quantity]) for row in rows])
-    error = np.array([float(row[f"{quantity}_se"]) for row in rows])
+    measured, error = numbers(rows, quantity), numbers(rows, f"{quantity}_se")
     expected = np.array([getattr(state, quantity) for state in states])
     if quantity in ("accuracy", "calibrated_accuracy"):
         law = [rare(row, state)[quantity] for row, state in zip(rows, states, strict=True)]

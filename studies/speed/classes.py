@@ -27,7 +27,7 @@ from angcal import AngularCalibratedClassifier
 from angcal.arrays import on_host
 from studies import RESULTS
 from studies.engine.store import printed
-from studies.speed.measure import stopwatch
+from studies.speed.measure import in_turn, stopwatch
 
 CPU_CASES = [(400, 384, 20), (800, 64, 100), (5000, 500, 10), (2000, 768, 50)]
 GPU_CASES = [(20_000, 2_048, 100), (50_000, 2_048, 1_000), (100_000, 1_024, 1_000)]
@@ -53,11 +53,7 @@ def on_cpu(n: int, d: int, K: int) -> dict[str, object]:
             X, y
         ),
     }
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(REPEATS):
-        for name, fit in contenders.items():
-            times[name] += stopwatch(fit)[0]
-    found = {name: float(np.median(values)) for name, values in times.items()}
+    found = in_turn(contenders, REPEATS)
     return {
         "n": n,
         "d": d,

@@ -17,7 +17,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,13 @@ from angcal import Logit
 from angcal.simulation import simulate
 from studies import RESULTS
 from studies.engine.store import printed
+from studies.speed.measure import stopwatch
 
 CASES = [(60_000, 300, 1), (60_000, 300, 2), (60_000, 300, 3)]
 BIG = [(200_000, 500, 1), (200_000, 500, 2), (200_000, 500, 3)]
 WIDE = [(50_000, 4_000, 2)]
 SEED, SCALE, REPEATS = 20_250_918, 3.0, 3
-
-
-def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
-    """(CPU seconds of this process, what the call returns)."""
-    start = time.process_time()
-    found = call()
-    return time.process_time() - start, found
+cpu = partial(stopwatch, clock=time.process_time)  # of this process
 
 
 def draw(n: int, d: int, folder: Path) -> tuple[np.ndarray, np.ndarray, str]:
@@ -82,12 +77,12 @@ def on_cluster(n: int, d: int, workers: int, folder: Path) -> dict[str, object]:
         distributed.wait(rows)
         fit = AngularCalibratedClassifier(LogisticRegression(), persist=False).fit(rows, y)
         for _ in range(REPEATS if d <= 1000 else 1):
-            times["single"].append(cpu(lambda: single.fit(X, y))[0])
+            times["single"] += cpu(lambda: single.fit(X, y))[0]
             before = sum(client.run(time.process_time).values())
             control, fit = cpu(
                 lambda: AngularCalibratedClassifier(LogisticRegression()).fit(rows, y)
             )
-            times["control"].append(control)
+            times["control"] += control
             times["workers"].append(sum(client.run(time.process_time).values()) - before)
     found = {name: float(np.median(values)) for name, values in times.items()}
     total = found["control"] + found["workers"]

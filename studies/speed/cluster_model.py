@@ -29,6 +29,7 @@ from angcal.losses import Logistic
 from angcal.solvers import far_matrix
 from studies import RESULTS
 from studies.engine.store import printed
+from studies.speed.measure import stopwatch
 
 N, D, REPEATS = 30_000, 500, 7
 FOLDER = RESULTS / "speed"
@@ -44,12 +45,7 @@ PASSES = {
 
 def fastest(call: Callable[[], Any]) -> float:
     """CPU seconds of the fastest of some calls."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
+    return min(stopwatch(call, REPEATS, clock=time.process_time)[0])
 
 
 def block_seconds() -> dict[str, float]:

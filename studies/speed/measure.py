@@ -44,17 +44,33 @@ def timed(call: Callable[[], Result]) -> tuple[Result, Row]:
 
 
 def stopwatch(
-    call: Callable[[], Any], repeats: int = 1, wait: Callable[[], Any] = lambda: None
-) -> tuple[list[float], Any]:
+    call: Callable[[], Result],
+    repeats: int = 1,
+    wait: Callable[[], Any] = lambda: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[float], Result]:
     """Seconds of every call, and the last result; ``wait`` is for what a device still does."""
-    result, seconds = None, []
+    seconds = []
     for _ in range(repeats):
         wait()
-        start = time.perf_counter()
+        start = clock()
         result = call()
         wait()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
     return seconds, result
+
+
+def in_turn(
+    calls: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
+    """Median seconds of every call; they take turns, so that what else runs meets all alike."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            times[name] += stopwatch(call, clock=clock)[0]
+    return {name: float(np.median(seconds)) for name, seconds in times.items()}
 
 
 def order(count: int, repeat: int) -> list[int]:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 
@@ -23,6 +22,7 @@ from angcal import AngularCalibratedClassifier
 from studies import RESULTS
 from studies.engine.store import printed
 from studies.speed.cases import Case, make
+from studies.speed.measure import in_turn
 
 SHAPES = ((800, 384, 1.0), (800, 384, 0.01), (100, 384, 1.0), (200, 768, 1.0), (500, 768, 1.0))
 REPEATS, PROFILED = 25, 20
@@ -62,16 +62,10 @@ def measured(case: Case) -> dict[str, object]:
         "angular": lambda: AngularCalibratedClassifier(LogisticRegression(C=C)).fit(X, y),
         "five_folds": lambda: CalibratedClassifierCV(LogisticRegression(C=C), cv=5).fit(X, y),
     }
-    times: dict[str, list[float]] = {name: [] for name in fits}
-    for _ in range(REPEATS):
-        for name, fit in fits.items():
-            start = time.process_time()
-            fit()
-            times[name].append(1e3 * (time.process_time() - start))
-    found = {name: float(np.median(values)) for name, values in times.items()}
+    found = in_turn(fits, REPEATS, time.process_time)
     return {
         "case": case.name,
-        **{f"{name}_ms": round(value, 1) for name, value in found.items()},
+        **{f"{name}_ms": round(1e3 * value, 1) for name, value in found.items()},
         "to_plain": round(found["angular"] / found["plain"], 2),
         "to_five_folds": round(found["angular"] / found["five_folds"], 2),
         **shares(fits["angular"]),

@@ -14,7 +14,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
 from angcal.covariance.matrix_free import PoolInverse, StagnationError, probes_needed
 from angcal.leverages import weighted_gram
-from angcal.pools import DENSE_ROUNDING, SPARSE_ROUNDING, Pool, open_pool
+from angcal.pools import Pool, open_pool, without_constants
 from angcal.rows import Rows, as_rows, dense_parts
 
 RANK_TOLERANCE = 1e-10
@@ -181,12 +181,7 @@ def pool_covariance(pool: Any, centered: bool = True) -> tuple[Floats, Floats]:
         cross = np.outer(sparse_sum - 0.5 * sparse_rows * mean, mean)
         matrix -= cross + cross.T
     matrix /= m - 1
-    rounding = SPARSE_ROUNDING if sparse_rows else DENSE_ROUNDING
-    # A constant column has no variance; what is left of it is rounding of its mean.
-    constant = np.diag(matrix) <= rounding * mean**2
-    matrix[constant, :] = 0.0
-    matrix[:, constant] = 0.0
-    return mean, matrix
+    return mean, without_constants(matrix, mean, sparse_rows > 0)
 
 
 # -- Σ⁻¹ from what the user gave: which source, and exact or by passes over the pool ------------

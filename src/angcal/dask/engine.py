@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import dask
 from dask.optimization import cull
@@ -18,13 +19,6 @@ from angcal import plan
 LOG = logging.getLogger("angcal.dask")
 # For errors such as a flaky read; the death of a worker is not one of them.
 RETRIES = 2
-POLL, STATE_POLL = 1.0, 5.0
-# Seconds after which a pass is given up: without any worker; without any task starting or ending
-# while no worker does anything; and without that, whatever workers do. The last two grow with the
-# longest silence that was seen to end well.
-WITHOUT_WORKERS, WITHOUT_WORK, WITHOUT_PROGRESS, LONGER = 30.0, 45.0, 300.0, 10.0
-# Workers that wait take 2 to 5 % of a core and exchange a few kB each second.
-WORKING_CPU, WORKING_BYTES = 10.0, 1e6
 FAN_IN = 4
 
 
@@ -63,6 +57,33 @@ class BlockSizeError(ValueError):
     """
 
 
+@dataclass(frozen=True)
+class Patience:
+    """Seconds after which a pass is given up, and what counts as work until then."""
+
+    workers: float = 30.0  # Without any worker
+    work: float = 45.0  # Without a task that starts or ends, while no worker does anything
+    progress: float = 300.0  # Without that, whatever workers do
+    # Both at least so many times the longest silence that was seen to end well
+    longer: float = 10.0
+    look: float = 1.0  # Between looks whether there are workers, and at what they do
+    ask: float = 5.0
+    # Workers that wait take 2 to 5 % of a core and exchange a few kB each second.
+    cpu: float = 10.0
+    traffic: float = 1e6  # Bytes per second
+
+    def without_progress(self, workers: Iterable[dict[str, Any]], longest: float) -> float:
+        """Seconds without a block that starts or ends that are too many, for these workers."""
+        works = any(self._works(worker.get("metrics", {})) for worker in workers)
+        return max(self.progress if works else self.work, self.longer * longest)
+
+    def _works(self, metrics: dict[str, Any]) -> bool:
+        """Whether a worker computes, reads or sends, by what it last told of itself."""
+        net, disk = metrics.get("host_net_io", {}), metrics.get("host_disk_io", {})
+        moved = max(net.get("read_bps", 0.0), net.get("write_bps", 0.0), disk.get("read_bps", 0.0))
+        return bool(metrics.get("cpu", 100.0) > self.cpu or moved > self.traffic)
+
+
 class Engine:
     """Runs one graph after the other.
 
@@ -71,6 +92,8 @@ class Engine:
     client : distributed.Client or None
         None for the client that is current, or for threads where there is none.
     """
+
+    patience: ClassVar[Patience] = Patience()
 
     def __init__(self, client: Any = None) -> None:
         self.client = _current_client() if client is None else client
@@ -172,13 +195,14 @@ class Engine:
         from distributed import CancelledError, KilledWorker, wait
         from distributed.comm import CommClosedError
 
-        watchdog, pool = _Watchdog(self.client, self._longest_silence), ThreadPoolExecutor(1)
+        watchdog = _Watchdog(self.client, self.patience, self._longest_silence)
+        pool = ThreadPoolExecutor(1)
         try:
             # A result may be lost with its worker before it is fetched: both are waited for.
             waiting = pool.submit(self.client.gather if gather else wait, futures)
             while not waiting.done():
                 watchdog.look()
-                wait_for([waiting], timeout=POLL)
+                wait_for([waiting], timeout=self.patience.look)
             return list(waiting.result()) if gather else []
         except KilledWorker as error:
             self.client.cancel(futures, force=True)
@@ -206,53 +230,43 @@ class _StoppedError(Exception):
 class _Watchdog:
     """Looks whether there are workers, and whether they get on."""
 
-    def __init__(self, client: Any, longest: float) -> None:
-        self._client, self.longest = client, longest
+    def __init__(self, client: Any, patience: Patience, longest: float) -> None:
+        self._client, self._patience, self.longest = client, patience, longest
         now = time.monotonic()
         self._alive = self._changed = self._asked = self._looked = now
         self._state: Any = None
 
     def look(self) -> None:
         """Raise where there has been no worker, or no progress, for too long."""
-        now = time.monotonic()
-        if now - self._looked < POLL:
+        now, patience = time.monotonic(), self._patience
+        if now - self._looked < patience.look:
             return
         self._looked = now
         if self._client.nthreads():
             self._alive = now
         else:
             self._changed = now  # workers that are being started are not a pass that stands still
-        if now - self._alive > WITHOUT_WORKERS:
+        if now - self._alive > patience.workers:
             raise _StoppedError(
-                f"There has been no worker for {WITHOUT_WORKERS:.0f} s. They may have run out of "
+                f"There has been no worker for {patience.workers:.0f} s. They may have run out of "
                 "memory: make blocks smaller with X.rechunk, give workers more memory, or start "
                 "new ones and pass fit(..., resume=error.point)."
             )
-        if now - self._asked < STATE_POLL:
+        if now - self._asked < patience.ask:
             return
         self._asked = now
         state = {worker: tuple(keys) for worker, keys in self._client.processing().items()}
         if state != self._state:
             self.longest = max(self.longest, now - self._changed)
             self._state, self._changed = state, now
-        elif now - self._changed > self._patience():
+        elif now - self._changed > patience.without_progress(self._workers(), self.longest):
             raise _StoppedError(
                 f"No block has started or ended for {now - self._changed:.0f} s. Workers may be "
                 "paused for lack of memory: make blocks smaller with X.rechunk, or give them more."
             )
 
-    def _patience(self) -> float:
-        """Seconds without a block that starts or ends that are too many."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        works = any(_is_working(worker.get("metrics", {})) for worker in workers)
-        return max(WITHOUT_PROGRESS if works else WITHOUT_WORK, LONGER * self.longest)
-
-
-def _is_working(metrics: dict[str, Any]) -> bool:
-    """Whether a worker computes, reads or sends, by what it last told of itself."""
-    net, disk = metrics.get("host_net_io", {}), metrics.get("host_disk_io", {})
-    moved = max(net.get("read_bps", 0.0), net.get("write_bps", 0.0), disk.get("read_bps", 0.0))
-    return bool(metrics.get("cpu", 100.0) > WORKING_CPU or moved > WORKING_BYTES)
+    def _workers(self) -> Iterable[dict[str, Any]]:
+        return self._client.scheduler_info(n_workers=-1)["workers"].values()
 
 
 def _current_client() -> Any:

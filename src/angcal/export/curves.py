@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import on_host
 from angcal.baselines import (
@@ -47,7 +48,7 @@ from angcal.baselines import (
 from angcal.curve import AveragedCurve, CalibratedCurve, ConstantCurve, TabulatedCurve
 from angcal.estimators.fold_average import FoldAverage
 from angcal.export.nodes import ExportError, Nodes
-from angcal.intervals import TABLE_NODES, TABLE_REACH, TwoClassLaw, check_interval, table_of_ends
+from angcal.intervals import TABLE_NODES, TwoClassLaw, check_interval, table_of_ends
 from angcal.links import Link, Logit, Probit
 from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
 from angcal.multiclass import ClassMap, MulticlassPredictor
@@ -381,14 +382,16 @@ def write_interval(
     weights = np.atleast_2d(on_host(model.coef_)).astype(np.float64).T / law.scale.norm
     offset = (on_host(model.intercept_) - law.scale.center) / law.scale.norm
     s = nodes.plus(nodes.into(rows, weights), offset)
-    inside = nodes.within(s, -TABLE_REACH, TABLE_REACH)
-    per_unit = (TABLE_NODES - 1) / (2.0 * TABLE_REACH)
-    place = nodes.add("Floor", nodes.times(nodes.plus(inside, TABLE_REACH), per_unit))
+    inside = nodes.within(s, -plan.NORMAL_REACH, plan.NORMAL_REACH)
+    per_unit = (TABLE_NODES - 1) / (2.0 * plan.NORMAL_REACH)
+    place = nodes.add("Floor", nodes.times(nodes.plus(inside, plan.NORMAL_REACH), per_unit))
     place = nodes.within(place, 0.0, TABLE_NODES - 2.0)
-    step = nodes.add("Sub", inside, nodes.plus(nodes.times(place, 1.0 / per_unit), -TABLE_REACH))
+    step = nodes.add(
+        "Sub", inside, nodes.plus(nodes.times(place, 1.0 / per_unit), -plan.NORMAL_REACH)
+    )
     number = nodes.shaped(nodes.add("Cast", place, to=nodes.integer), -1)
     beyond, found = nodes.add("Sub", s, inside), []
-    ends = table(np.array([-TABLE_REACH, TABLE_REACH]), 1)
+    ends = table(np.array([-plan.NORMAL_REACH, plan.NORMAL_REACH]), 1)
     for side, bound in enumerate(("Min", "Max")):
         value = ""
         for coefficients in table.c[:, :, side]:  # of the cube first

@@ -28,7 +28,6 @@ noise of standard deviation τ back, which leaves its mean probability as it is.
 
 from angcal.intervals.ends import (
     TABLE_NODES,
-    TABLE_REACH,
     check_interval,
     interval,
     interval_law,
@@ -39,7 +38,6 @@ from angcal.intervals.two_classes import TwoClassLaw
 
 __all__ = [
     "TABLE_NODES",
-    "TABLE_REACH",
     "Law",
     "Mixture",
     "TwoClassLaw",

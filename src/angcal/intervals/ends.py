@@ -10,17 +10,18 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import expit
 
+from angcal import plan
 from angcal._typing import Floats
+from angcal.arrays import slices
 from angcal.calibrate import Calibration
-from angcal.intervals.classes import class_law
+from angcal.intervals.classes import DRAW_GROUPS, DRAWS, class_law
 from angcal.intervals.mixture import Law, pooled
 from angcal.intervals.two_classes import TwoClassLaw, two_class_law
 from angcal.multiclass import ClassCalibration
 
 KINDS = ("curve", "row")
-ROWS_AT_ONCE = 1 << 10
-TABLE_REACH, TABLE_NODES = 8.0, 2049
-"""In standard deviations of the score: ends of more rows are interpolated between so many."""
+TABLE_NODES = 2049
+"""Scores within `plan.NORMAL_REACH`: ends of more rows are interpolated between so many."""
 
 
 def interval_law(result: Calibration | ClassCalibration) -> Law:
@@ -67,11 +68,7 @@ def interval(
     if len(laws) == 1 and isinstance(first, TwoClassLaw) and len(scores[0]) > TABLE_NODES:
         found = _by_table(first, scores[0], kind, confidence)
     else:
-        starts = range(0, max(len(scores[0]), 1), ROWS_AT_ONCE)
-        blocks = [[each[i : i + ROWS_AT_ONCE] for each in scores] for i in starts]
-        found = np.concatenate(
-            [_ends(shares, laws, each, kind, confidence, factors) for each in blocks]
-        )
+        found = _ends(shares, laws, scores, kind, confidence, factors)
     return expit(found) if kind == "curve" else first.row_probability(found)
 
 
@@ -83,7 +80,23 @@ def _ends(
     confidence: float,
     factors: Floats | None = None,
 ) -> Floats:
-    """On the scale of the laws."""
+    """On the scale of the laws, a part of the rows at a time."""
+    # About as many parts of a mixture for each row and class as there are draws.
+    width = len(scores[0][:1].ravel()) * DRAWS * DRAW_GROUPS
+    parts = slices(max(len(scores[0]), 1), plan.BLOCK_ENTRIES, width)
+    blocks = [[each[rows] for each in scores] for rows in parts]
+    given = kind, confidence, factors
+    return np.concatenate([_ends_of_block(shares, laws, each, *given) for each in blocks])
+
+
+def _ends_of_block(
+    shares: Sequence[float],
+    laws: Sequence[Law],
+    scores: Sequence[Floats],
+    kind: str,
+    confidence: float,
+    factors: Floats | None,
+) -> Floats:
     mixtures = [getattr(law, kind)(each) for law, each in zip(laws, scores, strict=True)]
     mixture = pooled(shares, mixtures)
     mixture = mixture if factors is None else mixture.tilted(factors)
@@ -94,7 +107,7 @@ def _ends(
 def _by_table(law: TwoClassLaw, scores: Floats, kind: str, confidence: float) -> Floats:
     """Of many rows: interpolated between scores a 128th of a standard deviation apart."""
     s = law.scale.standardize(scores)
-    inside = np.abs(s) <= TABLE_REACH
+    inside = np.abs(s) <= plan.NORMAL_REACH
     found = np.empty((len(s), 2))
     found[inside] = table_of_ends(law, kind, confidence)(s[inside])
     if not inside.all():
@@ -103,9 +116,7 @@ def _by_table(law: TwoClassLaw, scores: Floats, kind: str, confidence: float) ->
 
 
 def table_of_ends(law: TwoClassLaw, kind: str, confidence: float) -> CubicSpline:
-    """Both ends, on the scale of the law, from standard scores within `TABLE_REACH`."""
-    nodes = np.linspace(-TABLE_REACH, TABLE_REACH, TABLE_NODES)
+    """Both ends, on the scale of the law, from standard scores within `plan.NORMAL_REACH`."""
+    nodes = np.linspace(-plan.NORMAL_REACH, plan.NORMAL_REACH, TABLE_NODES)
     raw = law.scale.center + law.scale.norm * nodes
-    blocks = np.array_split(raw, TABLE_NODES // ROWS_AT_ONCE + 1)
-    at_nodes = np.concatenate([_ends([1.0], [law], [part], kind, confidence) for part in blocks])
-    return CubicSpline(nodes, at_nodes)
+    return CubicSpline(nodes, _ends([1.0], [law], [raw], kind, confidence))

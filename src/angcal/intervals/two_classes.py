@@ -12,11 +12,10 @@ from angcal.calibrate import Calibration
 from angcal.covariance import ScoreScale
 from angcal.curve import ConstantCurve, noise_share
 from angcal.intervals.mixture import Law, Mixture
-from angcal.link_posterior import BELIEF, HERMITE, Curves, values_and_slopes
+from angcal.link_posterior import BELIEF, DEVIATIONS, HERMITE, Curves, values_and_slopes
 from angcal.links import Link
+from angcal.links.quadrature import normal_density
 
-STEPS_MISS = 1.0 / 0.924
-"""Five steps of one standard deviation have so much less variance than a normal law."""
 ROW_STRETCH = 1.2
 """Of a row's law where labels alone tell the angle. One angle is the true one, and a mixture of
 many has more in its middle than any of them: at κ = 3 and few labels it held 45 to 48 % of rows at
@@ -86,9 +85,16 @@ def two_class_law(result: Calibration) -> Law:
     if posterior is None:
         return TwoClassLaw(family, result.scale, _curves_of_angle(result))
     tempered = posterior.belief.labels_count_for
-    slope_share = tempered * result.inflation * STEPS_MISS
+    slope_share = tempered * result.inflation / _variance_of_steps()
     stretch = ROW_STRETCH if posterior.known is None else 1.0
     return TwoClassLaw(family, result.scale, posterior.curves, tempered, slope_share, stretch)
+
+
+def _variance_of_steps() -> float:
+    """Of steps of one standard deviation, weighed as by a normal law, which has more: 1."""
+    steps = np.array(DEVIATIONS)
+    weights = normal_density(steps)
+    return float(weights @ steps**2 / weights.sum())
 
 
 def _curves_of_angle(result: Calibration) -> Curves:

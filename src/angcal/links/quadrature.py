@@ -16,9 +16,6 @@ from angcal._typing import Floats
 from angcal.arrays import slices
 from angcal.notices import warn
 
-NOISE_BOUND = 9.0
-"""|z| beyond which a standard normal variable is ignored: probability 2e-19."""
-
 PROMISED_ACCURACY = 1e-10
 """Remaining error estimate per score above which a warning is raised."""
 
@@ -66,7 +63,7 @@ def noise_rule(step: float, shift: float = 0.0) -> FixedRule:
     real axis. If f has none below the axis, `shift` moves the nodes away from those above
     it at the price of weights that grow as exp(shift²/2) and alternate.
     """
-    count = int(np.ceil(NOISE_BOUND / step))
+    count = int(np.ceil(plan.NORMAL_REACH / step))
     real_nodes = step * np.arange(-count, count + 1)
     nodes = real_nodes - 1j * shift if shift else real_nodes
     weights = normal_density(nodes)
@@ -164,7 +161,7 @@ def adaptive_expectation(
     total = np.empty_like(center)
     remaining = 0.0
     # Panels at most 4 wide in the argument of f, hence nodes at most 0.3 apart.
-    widest = 2.0 * NOISE_BOUND * float(np.max(spread, initial=0.0))
+    widest = 2.0 * plan.NORMAL_REACH * float(np.max(spread, initial=0.0))
     panel_count = int(np.clip(np.ceil(widest / 4.0), 6, 1024))
     nodes = len(panel_rule()[0]) * (panel_count + len(breakpoints))
     for part in slices(center.size, plan.CACHE_ENTRIES, nodes):
@@ -184,13 +181,13 @@ def adaptive_expectation(
 def initial_panels(
     center: Floats, spread: Floats, breakpoints: Sequence[float], panel_count: int
 ) -> Panels:
-    """Equal panels on [−NOISE_BOUND, NOISE_BOUND], split where the argument is a breakpoint."""
-    equal = np.linspace(-NOISE_BOUND, NOISE_BOUND, panel_count + 1)
+    """Equal panels of the noise, split where the argument is a breakpoint."""
+    equal = np.linspace(-plan.NORMAL_REACH, plan.NORMAL_REACH, panel_count + 1)
     splits = (np.asarray(breakpoints, dtype=np.float64) - center[:, None]) / spread[:, None]
     edges = np.concatenate(
         [
             np.broadcast_to(equal, (center.size, equal.size)),
-            np.clip(splits, -NOISE_BOUND, NOISE_BOUND),
+            np.clip(splits, -plan.NORMAL_REACH, plan.NORMAL_REACH),
         ],
         axis=1,
     )

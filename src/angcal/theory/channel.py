@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.special import entr, expit, ndtr
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.links import Link
 from angcal.losses import Exponential, Logistic, Loss, ProbitLikelihood, Squared
 
-WIDTH = 7.5
-"""|s| beyond which a standard normal variable is ignored: probability 6e-14."""
 SMOOTH = (Logistic, ProbitLikelihood, Squared, Exponential)
 """Losses that are analytic, so that sums over equal steps converge exponentially."""
 ZERO, ONE = np.zeros(()), np.ones(())
@@ -33,7 +32,7 @@ ZERO, ONE = np.zeros(()), np.ones(())
 
 def grid(step: float) -> tuple[Floats, Floats]:
     """Places s and weights φ(s)·step of a sum over a standard normal variable."""
-    half = int(np.ceil(WIDTH / step))
+    half = int(np.ceil(plan.NORMAL_REACH / step))
     s = np.asarray(step * np.arange(-half, half + 1), dtype=np.float64)
     weights = np.exp(-0.5 * s * s)
     return s, np.asarray(weights / weights.sum())
@@ -85,7 +84,7 @@ class Labels:
         steepest = float(np.max(np.maximum(norm, self.steepness(cosine))))
         step = min(finest if isinstance(self.loss, SMOOTH) else 0.02, 1.1 / steepest)
         # Further ones would take seconds; such a fit has no meaning left.
-        step = max(step, 2.0 * WIDTH / 8000.0)
+        step = max(step, 2.0 * plan.NORMAL_REACH / 8000.0)
         return grid(step)
 
 
