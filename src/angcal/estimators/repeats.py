@@ -55,6 +55,8 @@ def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables
     """
     if isinstance(training.groups, str):
         return len(training.codes)  # copies are left out together
+    if _none_in_a_sample(X):
+        return X.shape[0]
     codes, groups, numbers = training.codes.astype(np.intp), observed[0].groups, copies(X)
     distinct = int(numbers.max()) + 1
     if distinct == len(numbers):
@@ -153,17 +155,55 @@ def copies(X: Matrix) -> np.ndarray:
     is a larger share, as triples alone are two of n − 1 pairs. Of up to 2,000 rows in memory all
     pairs are looked at, and all but equal are also rows at distances far below all others.
     """
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(X.shape[1], 3))
+    marks = _marks(X)
     elsewhere = isinstance(X, FarRows | TensorRows)
-    marks = X.marks if elsewhere else forward_product(X, directions)
+    few = len(marks) <= plan.MOST_PAIRED_ROWS and not elsewhere
+    near = _near_copies(X) if few and _differ(marks) else None
+    numbers = _numbers(marks) if near is None else near
+    if isinstance(X, FarRows):
+        X.forget_marks()
+    return numbers
+
+
+def _none_in_a_sample(X: Matrix) -> bool:
+    """Whether there are no copies among some of many rows.
+
+    So many that they do harm are among these.
+    """
+    n = X.shape[0]
+    count = int(plan.SEARCHED_ROWS * np.sqrt(n))
+    if 4 * count > n:
+        return False
+    rows = np.sort(np.random.default_rng(2).choice(n, count, replace=False))
+    none = int(_numbers(_marks(X, rows)).max()) == count - 1
+    if none and isinstance(X, FarRows):
+        X.forget_marks()
+    return none
+
+
+def _marks(X: Matrix, rows: np.ndarray | slice = slice(None)) -> Floats:
+    """Random projections of some rows, three of each."""
+    if isinstance(X, FarRows):
+        return X.marks[rows]
+    if isinstance(X, TensorRows):
+        return X.marks(rows)
+    # All of X is not to be copied.
+    some = X if isinstance(rows, slice) else X[rows]
+    return forward_product(some, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
+
+
+def _differ(marks: Floats) -> bool:
+    """Whether rows are not all alike, which would say nothing at all."""
+    largest = np.abs(marks).max(axis=0, initial=0.0)
+    return bool(np.all(marks.std(axis=0) > 1e-12 * largest))
+
+
+def _numbers(marks: Floats) -> np.ndarray:
+    """A number for each row, the same where all three marks are all but equal."""
     n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
-    if not np.all(marks.std(axis=0) > 1e-12 * largest):
-        return np.arange(n)  # rows that are all alike say nothing at all
-    if n <= plan.MOST_PAIRED_ROWS and not elsewhere:
-        near_copies = _near_copies(X)
-        if near_copies is not None:
-            return near_copies
+    if not _differ(marks):
+        return np.arange(n)
+    rng = np.random.default_rng(1)
     pairs = rng.integers(0, n, size=(2, min(max(n, 1000), 10_000)))
     apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
     near = 1e-3 * np.quantile(apart, _closest(n), axis=0) + 1e-14 * largest
@@ -174,8 +214,6 @@ def copies(X: Matrix) -> np.ndarray:
         differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
         numbers[own] = number + np.cumsum(differ)
         number = int(numbers[own[-1]])
-    if isinstance(X, FarRows):
-        X.forget_marks()
     return numbers
 
 
