@@ -44,40 +44,41 @@ class ProbitMixture:
         slopes = normal_density(ratio) @ (self.weights / widened)[:, :, None]
         return ndtr(ratio) @ self.weights, slopes[:, :, 0]
 
-    def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+    def smooth(self, center: Floats, spread: float, order: int = 2) -> list[Floats]:
         """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every center m for one spread τ.
 
-        The heat equation gives the derivative in τ from the last: ∂F/∂τ = τ·∂²F/∂m².
+        ∂³F/∂m³ too where the order is 3. The heat equation gives the derivative in τ from the
+        second: ∂F/∂τ = τ·∂²F/∂m².
         """
         widened = np.hypot(self.widths, spread)
-        ratio = center[:, None] / widened
-        value = ndtr(ratio) @ self.weights
+        ratio, shares = center[:, None] / widened, self.weights / widened
         bells = normal_density(ratio)
-        slope = bells @ (self.weights / widened)
-        bend = -(bells * ratio) @ (self.weights / widened / widened)
-        return value, slope, bend
+        found = [ndtr(ratio) @ self.weights, bells @ shares, -(bells * ratio) @ (shares / widened)]
+        if order == 3:
+            found.append((bells * (ratio * ratio - 1.0)) @ (shares / widened / widened))
+        return found
 
 
 class LogisticMixture(ProbitMixture):
     """A mixture for the logistic link, with its identity for the left tail."""
 
-    def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
-        """F, ∂F/∂m and ∂²F/∂m², small ones to full relative accuracy."""
+    def smooth(self, center: Floats, spread: float, order: int = 2) -> list[Floats]:
+        """F, ∂F/∂m, ∂²F/∂m² and perhaps ∂³F/∂m³, small ones to full relative accuracy."""
         # Capped so that it does not overflow: no score is as far to the left as −1e200.
         square = min(spread, 1e100) ** 2
         far_left = center < -square
         mirrored = np.where(far_left, -center - square, center)
         # Beyond, 1 − F is below 1e-17: most nodes of a steep curve need no sum.
         unsure = mirrored <= 40.0 + 9.0 * spread
-        value = np.ones_like(mirrored)
-        slope, bend = np.zeros_like(mirrored), np.zeros_like(mirrored)
-        value[unsure], slope[unsure], bend[unsure] = super().smooth(mirrored[unsure], spread)
-        factor = np.exp(np.where(far_left, center + 0.5 * square, 0.0))
-        return (
-            factor * value,
-            np.where(far_left, factor * (value - slope), slope),
-            np.where(far_left, factor * (value - 2.0 * slope + bend), bend),
-        )
+        found = np.zeros((order + 1, len(center)))
+        found[0] = 1.0
+        found[:, unsure] = super().smooth(mirrored[unsure], spread, order)
+        # The k-th derivative of exp(m + τ²/2)·G(−m − τ²) is that factor times (1 − ∂)ᵏG.
+        turned = found[:, far_left]
+        for k in range(1, order + 1):
+            turned[k:] = turned[k - 1 : -1] - turned[k:]
+        found[:, far_left] = turned * np.exp(center[far_left] + 0.5 * square)
+        return list(found)
 
 
 def kolmogorov_density(k: Floats) -> Floats:
@@ -265,7 +266,8 @@ class Link(ABC):
             Values, slopes and second derivatives.
         """
         if self.mixture is not None:
-            return self.mixture.smooth(center, spread)
+            value, slope, bend = self.mixture.smooth(center, spread)
+            return value, slope, bend
         step = 1e-4 * np.hypot(1.0, spread)
         noise = np.full(3 * len(center), spread)
         moved = np.concatenate([center, center + step, center - step])
