@@ -202,7 +202,7 @@ def test_steps_that_all_classes_share_are_about_those_of_each(n, d, monkeypatch)
     data, model = _fit(n, d, 6, 0.03)
     fit = _multinomial(data, model)
     own = observe(fit)
-    monkeypatch.setattr("angcal.plan.SEPARATE_PRODUCTS", 0)
+    monkeypatch.setattr("angcal.plan.QUICK_PRODUCTS", 0)
     shared = observe(replace(fit))
     ratio = shared.loo_steps / shared.loo_steps[:, :1]
     np.testing.assert_allclose(ratio, 1.0, rtol=1e-9)

@@ -34,7 +34,8 @@ SEARCHED_ROWS = 16.0
 """Times √n: rows among which copies are looked for first. Where a tenth of all rows are copies in
 pairs, 12 pairs are among them, of however many rows."""
 MOST_PAIRED_ROWS = 2000
-"""Rows of which all pairs are looked at for copies: 0.05 s."""
+"""Rows of which all pairs are looked at for copies (0.05 s), and up to which XXᵀ of a wide X costs
+less than the products that it saves a path."""
 
 NORMAL_REACH = 8.0
 """Standard deviations beyond which a normal variable counts for nothing: it is there with a
@@ -42,8 +43,6 @@ probability of 1e-15. Sums over noise end there, and so do grids and tables of s
 
 # -- fewer columns for a path of ridge penalties ---------------------------------------------
 
-MOST_GRAM_ROWS = 2000
-"""Rows of a wide X up to which XXᵀ costs less than the products it saves."""
 RANK_TOLERANCE = 1e-13
 """Eigenvalues of a Gram matrix below this share of the largest are rounding."""
 
@@ -70,20 +69,20 @@ BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
 BATCH_ENTRIES = 4_000_000
 """Entries of the rows of all problems of such a batch (32 MB)."""
-SEPARATE_PRODUCTS = 500_000_000
-"""Products (n·k²·K, for all penalties) up to which every class has leverages of its own; beyond,
-all share steps γ. On embeddings and images that moves the log-loss by less than 1 %; on few
-collinear columns (leaf shapes) by much more, but these are below the limit."""
+QUICK_PRODUCTS = 500_000_000
+"""Products that take a twentieth of a second. With so many (n·k²·K, for all penalties) every class
+has leverages of its own; beyond, all share steps γ. On embeddings and images that moves the
+log-loss by less than 1 %; on few collinear columns (leaf shapes) by much more, but these are below
+the limit. And rounds for groups may take so many even where leaving one row out takes less."""
 SHARED_ROUNDS, MOST_ROUNDS = 2, 8
-"""Rounds of the steps that all classes share: at least, and at most. Strong penalties need no more
-than two; weak ones on separable rows do: at one round their steps are half of what they should be,
-and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
-GROUP_TOLERANCE, MOST_GROUP_ROUNDS = 5e-3, 8
+"""Rounds of the steps that all classes share: at least, and at most, as for groups. Strong
+penalties need no more than two; weak ones on separable rows do: at one round their steps are half
+of what they should be, and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
+GROUP_TOLERANCE = 5e-3
 """What rounds may leave open of leave-group-out scores, as a share of their spread, so that 1 % is
 kept in most samples of groups (studies/groups.py)."""
-GROUP_ROUND_PRODUCTS, GROUP_ROW_PRODUCTS = 500_000_000, 150
-"""Products that rounds may take even where leaving one row out takes less (a twentieth of a
-second), and those that cost as much as what else a round does to each score of a row."""
+GROUP_ROW_PRODUCTS = 150
+"""Products that cost as much as what else a round does to each score of a row of a group."""
 SAMPLED_CLASSES = 3
 """Classes whose own steps say by how much shared ones are off."""
 MOST_SHIFTED_CLASSES = 200
@@ -151,7 +150,7 @@ def takes_eigenbasis(side: int, correlated: bool = False) -> bool:
 
 def takes_gram(n: int, d: int) -> bool:
     """Whether XXᵀ costs less than the products it saves."""
-    return n <= MOST_GRAM_ROWS and d >= 1.5 * n
+    return n <= MOST_PAIRED_ROWS and d >= 1.5 * n
 
 
 def fits_single(n: int, d: int) -> bool:
@@ -192,7 +191,7 @@ def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:
     """Whether every class of so many rows, columns and fits has leverages of its own."""
     # Steps that few classes share would take as many factorizations.
     few = n_classes <= SHARED_ROUNDS + SAMPLED_CLASSES
-    return few or n * k * k * n_classes * m <= SEPARATE_PRODUCTS
+    return few or n * k * k * n_classes * m <= QUICK_PRODUCTS
 
 
 def rows_of_map(n_classes: int) -> int:

@@ -48,20 +48,13 @@ def trial(name: str, number: int, targets: Floats) -> list[Row]:
     plan = plan_from_pilot(X[:n], labels, grid, pool=pool)
     seconds = {"fit_seconds": fitted - start, "plan_seconds": planned - fitted}
     seconds["pool_seconds"] = time.process_time() - planned
-    half = {m: 0.5 * np.ptp(_unclipped(plan, m, grid), axis=1) for m in MEASURES}
     values: dict[str, Any] = {measure: getattr(plan, measure) for measure in MEASURES}
-    values |= {f"{measure}_half": half[measure] for measure in MEASURES}
+    values |= {f"{measure}_half": plan.curve.half(measure, grid) for measure in MEASURES}
     values["needed"] = np.array([_needed(plan, float(each)) for each in targets])
     values |= {key: np.full(len(grid), each) for key, each in seconds.items()}
     same = {measure: np.full(len(grid), plan.pilot[measure]) for measure in MEASURES}
     key = (name, number, n, X.shape[1])
     return [*as_rows(key, "planner", values), *as_rows(key, "no change", same)]
-
-
-def _unclipped(plan: Plan, measure: str, n: Floats) -> Floats:
-    deviations = plan.curve.deviations[measure]
-    half = 1.2816 * np.interp(np.log(n), np.log(plan.curve.n), deviations)
-    return np.column_stack([-half, half])
 
 
 def _needed(plan: Plan, log_loss: float) -> float:

@@ -74,7 +74,7 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
     groups, shape = moves.groups, moves.all.shape
     # What a round takes of each group, and what all of them may take.
     each = q * n * (side + plan.GROUP_ROW_PRODUCTS)
-    left = max(plan.GROUP_ROUND_PRODUCTS, q * n * float(side) ** 2)
+    left = max(plan.QUICK_PRODUCTS, q * n * float(side) ** 2)
     found, slopes = moves.all.reshape(n, q).copy(), moves.slopes.reshape(n, q).copy()
     least = plan.GROUP_TOLERANCE * fit.spread
     most = max(AT_ONCE, plan.CACHE_ENTRIES // (4 * n * q))
@@ -82,7 +82,7 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
     for size in np.unique(groups.sizes[(groups.sizes > 1) & (groups.sizes <= side)]):
         order, far = _most_moved_first(groups, int(size), found)
         outlook = _Outlook(far, least)
-        start, end, needed = 0, min(PROBED, len(order)), plan.MOST_GROUP_ROUNDS
+        start, end, needed = 0, min(PROBED, len(order)), plan.MOST_ROUNDS
         while start < end and needed:
             # Those that come last need fewer, so that half of what all would take may do.
             if left < each * needed * (0.5 * (len(order) - start) if start else end):

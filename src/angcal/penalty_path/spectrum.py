@@ -73,7 +73,7 @@ class PenaltyShape:
     def rotate(self, X: Matrix, weights: Floats, intercept: bool) -> RotatedRows:
         """Z with ZZᵀ = XMXᵀ (rows about their mean), whose ridge fits are those of X under M."""
         n, d = X.shape
-        if n < d and n <= plan.MOST_GRAM_ROWS:
+        if n < d and n <= plan.MOST_PAIRED_ROWS:
             return self._by_gram(X, weights, intercept)
         rows = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
         even = rotate(self.times(rows.T, 0.5).T, weights, intercept)
@@ -149,7 +149,7 @@ def why_without(pool: Pool | None, X: Any) -> str:
         if d <= plan.LARGEST_SPECTRUM_SIDE:
             return ""
         return f"X comes in blocks of more than {plan.LARGEST_SPECTRUM_SIDE:,} columns"
-    if not (n < d and n <= plan.MOST_GRAM_ROWS) and n * d > most:
+    if not (n < d and n <= plan.MOST_PAIRED_ROWS) and n * d > most:
         return f"a copy of X would have {n * d:,} entries, more than {most:,}"
     if is_tensor(X) and (n + pool.n_rows) * d > most:
         return f"tensors of more than {most:,} entries are not brought to the host for it"

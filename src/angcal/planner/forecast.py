@@ -22,7 +22,14 @@ from angcal._typing import Floats
 from angcal.links import Logit
 from angcal.losses import Logistic
 from angcal.penalty_path import LooCurves, make_design, observe_path, penalty_shares
-from angcal.planner.result import MEASURES, Curve, Plan, criteria_of_riley, made_plan
+from angcal.planner.result import (
+    MEASURES,
+    Curve,
+    Plan,
+    criteria_of_riley,
+    half_of_interval,
+    made_plan,
+)
 from angcal.theory.channel import Labels, calibrated, plain
 from angcal.theory.labels import best_state, information_of, link_for, mu_grid, reached
 from angcal.theory.solve import Problems, solve
@@ -323,7 +330,7 @@ def _ceiling(
         spread = float(np.sqrt(of_kappa @ (values - center) ** 2))
         better = max if name == "accuracy" else min
         center = better(center, float(curve.means[name][-1]))
-        half = 1.2816 * WIDENING * spread
+        half = half_of_interval(WIDENING * spread)
         top = 1.0 if name == "accuracy" else np.inf
         ends = np.clip([center, center - half, center + half], 0.0, top)
         found[name] = (float(ends[0]), float(ends[1]), float(ends[2]))

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, ndtri
 
 from angcal._typing import Floats
+from angcal.theory.labels import only_target
 
 # -- Sample sizes for ordinary logistic regression, as pmsampsize has them (Riley et al. 2019) --
 #
@@ -165,11 +166,7 @@ class Plan:
             Where the target lies beyond the interval of what unlimited labels reach.
         """
         given = {"log_loss": log_loss, "accuracy": accuracy, "cosine": cosine}
-        wanted = {name: value for name, value in given.items() if value is not None}
-        if len(wanted) != 1:
-            raise ValueError(f"Give one of log_loss, accuracy and cosine, not {len(wanted)}.")
-        (name, target), *_ = wanted.items()
-        return self.curve.labels_for(name, float(target), self.ceiling)
+        return self.curve.labels_for(*only_target(given), self.ceiling)
 
     def sentence(self, n: float | None = None) -> str:
         """What a person needs to know about one number of labels.
@@ -254,6 +251,11 @@ class Plan:
         }
 
 
+def half_of_interval(deviation: Any) -> Any:
+    """Half the width of the 80 % interval of a normal law."""
+    return ndtri(0.9) * deviation
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """Expected measures on a grid of n, with the deviation of each; read between by log n."""
@@ -264,11 +266,14 @@ class Curve:
     # (forecast, measure) to (g,): what was averaged
     parts: dict[tuple[str, str], Floats] = field(default_factory=dict)
 
+    def half(self, name: str, n: Floats) -> Floats:
+        """Half the width of 80 % intervals, before they end at what is possible."""
+        return half_of_interval(np.interp(np.log(n), np.log(self.n), self.deviations[name]))
+
     def at(self, name: str, n: Floats) -> tuple[Floats, Floats]:
         """Mean and 80 % interval, (k,) and (k, 2)."""
-        x, grid = np.log(n), np.log(self.n)
-        mean = np.interp(x, grid, self.means[name])
-        half = 1.2816 * np.interp(x, grid, self.deviations[name])
+        mean = np.interp(np.log(n), np.log(self.n), self.means[name])
+        half = self.half(name, n)
         ends = np.column_stack([mean - half, mean + half])
         if name == "C":
             return np.exp(mean), np.exp(ends)

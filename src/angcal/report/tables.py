@@ -15,6 +15,7 @@ from angcal.metrics import ReliabilityCurve, classwise_ece, classwise_reliabilit
 from angcal.metrics.scores import row_losses
 from angcal.report.figures import LeaveOneOut
 from angcal.tables.columns import plan_columns
+from angcal.tables.errors import counted
 
 # -- Class by class: how often a class is found, what its rows lose, and whose probabilities err --
 #
@@ -204,7 +205,7 @@ class ColumnTable:
             else "No cell was without a value."
         ]
         if self.plain:
-            count = "1 column" if self.plain == 1 else f"{self.plain} columns"
+            count = counted(self.plain, "column")
             sentences.append(f"{count} of numbers without gaps: brought to mean 0 and deviation 1.")
         return sentences
 

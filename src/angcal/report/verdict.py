@@ -20,7 +20,7 @@ from angcal.penalty_path.choice import CLEAR, confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
 from angcal.tables import FittedTable
-from angcal.tables.errors import first_few
+from angcal.tables.errors import counted, first_few
 
 # Smaller differences of log-losses do not matter in practice, however certain they are.
 SMALL_GAIN = 0.01
@@ -301,7 +301,7 @@ def sentences(verdict: Verdict, comparison: Comparison | None = None) -> list[st
 def _about_rows(verdict: Verdict) -> str:
     shares = [f"{shortened(name)} ({percent(share)})" for name, share in verdict.classes.items()]
     named = first_few(shares, MOST_CLASSES_NAMED)
-    columns = "1 column" if verdict.features == 1 else f"{verdict.features} columns"
+    columns = counted(verdict.features, "column")
     pool = f" {verdict.pool_rows} rows without labels help." if verdict.pool_rows else ""
     groups = (
         f" Each of the {verdict.groups} groups of rows was left out whole, so that all figures are "

@@ -24,7 +24,7 @@ from angcal.tables.columns import (
     identifies_by_name,
     plan_columns,
 )
-from angcal.tables.errors import TableWarning, first_few, listed
+from angcal.tables.errors import TableWarning, counted, first_few, listed
 from angcal.tables.targets import note_classes
 
 # Rows that are looked at for columns that give the target away, and columns at a time.
@@ -180,7 +180,7 @@ def _codes_for_missing(plan: ColumnPlan, numbers: Floats | None) -> list[str]:
             gap = np.abs(others - code).min() if len(others) else 0.0
             if len(others) > 2 and gap > np.ptp(others) > 0:
                 times = int((numbers[:, j] == code).sum())
-                found.append(f"{plan.numbers[j]!r} ({code:g} in {_cells(times)})")
+                found.append(f"{plan.numbers[j]!r} ({code:g} in {counted(times, 'cell')})")
     if not found:
         return []
     return [
@@ -217,22 +217,18 @@ def filled_in(frame: Any, plan: ColumnPlan, empty: np.ndarray) -> list[str]:
     if empty.any():
         named = [f"{plan.numbers[j]!r} {empty[j]}" for j in np.argsort(-empty) if empty[j]]
         notes.append(
-            f"{_cells(int(empty.sum()))} without a number, of {len(frame)} rows, got the median of "
-            f"the training rows: {first_few(named, 5)}."
+            f"{counted(int(empty.sum()), 'cell')} without a number, of {len(frame)} rows, got the "
+            f"median of the training rows: {first_few(named, 5)}."
         )
     gaps = {name: int(frame[name].isna().sum()) for name in plan.categories}
     gaps = {name: count for name, count in gaps.items() if count}
     if gaps:
         named = [f"{name!r} {count}" for name, count in gaps.items()]
         notes.append(
-            f"{_cells(sum(gaps.values()))} without a category count as one of their own: "
+            f"{counted(sum(gaps.values()), 'cell')} without a category count as one of their own: "
             f"{first_few(named, 5)}."
         )
     return notes
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
 
 
 # -- new rows -----------------------------------------------------------------------------------

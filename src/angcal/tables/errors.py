@@ -74,6 +74,11 @@ def first_few(texts: Sequence[str], most: int) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of them: "1 row", "2 rows"."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
 def clean(value: Any) -> str:
     r"""Text with U+FFFD for each character that neither XML nor a terminal should be given.
 

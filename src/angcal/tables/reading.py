@@ -397,14 +397,10 @@ def read_statistics(path: Path, how: Any) -> Any:
 def read_anndata(path: Path, how: Any) -> Any:
     """X of an AnnData file under the names of ``var``, beside the columns of ``obs``."""
     import pandas as pd
-    from scipy import sparse
 
     data = need("anndata", f"reading {path.name}", "anndata").read_h5ad(path)
     names = [str(name) for name in data.var_names]
-    if sparse.issparse(data.X):
-        frame = pd.DataFrame.sparse.from_spmatrix(data.X.astype(float), columns=names)
-    else:
-        frame = pd.DataFrame(data.X, columns=names)
+    frame = _frame(data.X, names, None, path)
     check_names(path, [*names, *map(str, data.obs.columns)])
     return pd.concat([data.obs.reset_index(drop=True), frame], axis=1)
 

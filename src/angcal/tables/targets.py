@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from angcal.notices import warn
-from angcal.tables.errors import TableError, TableWarning, first_few, listed, require_column
+from angcal.tables.errors import (
+    TableError,
+    TableWarning,
+    counted,
+    first_few,
+    listed,
+    require_column,
+)
 from angcal.tables.text import CLASSES, DROPPED
 
 # With fewer rows the probabilities of a class are little more than a guess.
@@ -185,38 +192,35 @@ def _check_classes(y: np.ndarray, classes: np.ndarray, target: str) -> None:
 def note_classes(y: np.ndarray, target: str) -> None:
     """Warn about classes that may be one, that stand for no answer, or that hardly any row has."""
     classes, counts = np.unique(y, return_counts=True)
-    rows = dict(zip(map(str, classes), counts.tolist(), strict=True))
+    numbers = dict(zip(map(str, classes), counts.tolist(), strict=True))
+    rows = {name: counted(count, "row") for name, count in numbers.items()}
     if y.dtype.kind == "U":
-        for name, other in _alike(rows):
+        for name, other in _alike(numbers):
             warn(
-                f"the classes {name!r} ({_rows(rows[name])}) and {other!r} ({_rows(rows[other])}) "
+                f"the classes {name!r} ({rows[name]}) and {other!r} ({rows[other]}) "
                 f"of {target!r} look like one; if they are, write them alike in the table.",
                 TableWarning,
             )
         for name in (name for name in rows if name in CLASSES):
             warn(
-                f"the word {name!r} ({_rows(rows[name])}) was taken for a class of {target!r}; if "
+                f"the word {name!r} ({rows[name]}) was taken for a class of {target!r}; if "
                 "it stands for a missing answer, empty these cells, and the rows are left out.",
                 TableWarning,
             )
         silent = {name for name in rows if len(rows) < 3 or name in CLASSES}
         for name in (name for name in rows if _key(name) in NO_ANSWERS and name not in silent):
             warn(
-                f"the class {name!r} of {target!r} ({_rows(rows[name])}) sounds like a missing "
+                f"the class {name!r} of {target!r} ({rows[name]}) sounds like a missing "
                 "answer; empty these cells, and the rows are left out.",
                 TableWarning,
             )
-    rare = [f"{name!r} ({_rows(count)})" for name, count in rows.items() if count < FEW_ROWS]
+    rare = [f"{name!r} ({rows[name]})" for name, count in numbers.items() if count < FEW_ROWS]
     if rare:
         warn(
             f"classes with hardly any rows: {first_few(rare, 5)}; collect more, join a class with "
             f"another, or empty its cells in {target!r}, and the rows are left out.",
             TableWarning,
         )
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _key(name: str) -> str:

@@ -79,6 +79,11 @@ class Labels:
         """v, r², t and m, for one q, c, γ and b of each problem."""
         return channel(self, q, c, gamma, b)
 
+    def moved(self, norm: Floats, gamma: Floats, b: Floats, s: Floats) -> tuple[Floats, Floats]:
+        """Where the labels 1 and 0 take the scores b + norm·s, (B, N) each."""
+        scores, step = b[:, None] + norm[:, None] * s, gamma[:, None]
+        return moved(self.loss, scores, ONE, step), moved(self.loss, scores, ZERO, step)
+
     def nodes(self, norm: Floats, cosine: Floats, finest: float = 0.45) -> tuple[Floats, Floats]:
         """Places s and weights φ(s)·step that resolve every problem."""
         steepest = float(np.max(np.maximum(norm, self.steepness(cosine))))
@@ -145,8 +150,7 @@ def _channel(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     s, weights = labels.nodes(q, c)
     F, G = labels.curve(c, s)
-    scores, step, loss = b[:, None] + q[:, None] * s, gamma[:, None], labels.loss
-    u1, u0 = (moved(loss, scores, label, step) for label in (ONE, ZERO))
+    step, loss, (u1, u0) = gamma[:, None], labels.loss, labels.moved(q, gamma, b, s)
     psi1, psi0 = -loss.gradient(u1, ONE), -loss.gradient(u0, ZERO)
     mean = F * psi1 + (1.0 - F) * psi0
     t = (G * (psi1 - psi0)) @ weights
@@ -242,8 +246,7 @@ def in_sample(labels: Labels, cosine: Floats, norm: Floats, gamma: Floats, b: Fl
     """Mean loss and spread of the scores of rows that the fit has seen."""
     s, weights = labels.nodes(norm, cosine, finest=0.05)
     F, _ = labels.curve(cosine, s)
-    scores, step, loss = b[:, None] + norm[:, None] * s, gamma[:, None], labels.loss
-    u1, u0 = (moved(loss, scores, label, step) for label in (ONE, ZERO))
+    loss, (u1, u0) = labels.loss, labels.moved(norm, gamma, b, s)
     value = F * loss.value(u1, ONE) + (1.0 - F) * loss.value(u0, ZERO)
     mean = (F * u1 + (1.0 - F) * u0) @ weights
     square = (F * u1**2 + (1.0 - F) * u0**2) @ weights

@@ -222,10 +222,7 @@ def labels_needed(
     """
     link = link or Logit()
     targets = {"cosine": cosine, "log_loss": log_loss, "accuracy": accuracy}
-    given = {name: float(value) for name, value in targets.items() if value is not None}
-    if len(given) != 1:
-        raise ValueError(f"Give one of cosine, log_loss and accuracy, not {len(given)} of them.")
-    (name, target), *_ = given.items()
+    name, target = only_target(targets)
     extra, n = 0.0, float("inf")
     # The 1/n of the map lowers what is asked of the score, which changes n a little.
     for _ in range(30 if name == "log_loss" else 1):
@@ -239,6 +236,16 @@ def labels_needed(
         if settled:
             break
     return n
+
+
+def only_target(targets: dict[str, float | None]) -> tuple[str, float]:
+    """Name and value of the one that is given."""
+    given = {name: float(value) for name, value in targets.items() if value is not None}
+    if len(given) != 1:
+        *others, last = targets
+        raise ValueError(f"Give one of {', '.join(others)} and {last}, not {len(given)} of them.")
+    (found,) = given.items()
+    return found
 
 
 def _labels_for_any(c: float, spectrum: Spectrum, link: Link) -> float:
