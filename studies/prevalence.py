@@ -154,15 +154,15 @@ def share_table(measured: list[Row]) -> str:
                 *key,
                 with_error(*mean_and_error(found["share"]), 4),
                 f"{error:.4f}",
-                f"{spread:.4f}",
-                f"{error / spread:.2f}",
                 f"{np.sqrt(spread**2 + models):.4f}",
+                f"{error / np.sqrt(spread**2 + models):.2f}",
+                f"{spread:.4f}",
                 f"{np.mean(found['rejected']):.0%}",
             )
         )
     header = (
         *("n", "d", "trained at", "target", "estimated share", "standard error"),
-        *("spread over targets", "ratio", "spread over models and targets", "p < 0.05"),
+        *("spread over models and targets", "ratio", "over targets alone", "p < 0.05"),
     )
     return markdown(header, lines)
 

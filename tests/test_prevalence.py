@@ -20,13 +20,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from angcal import (
+    AngleWarning,
     AngularCalibratedClassifier,
     AngularLogisticRegressionCV,
     ScoreCalibratedClassifier,
     with_prevalence,
     with_prevalence_from,
 )
-from angcal.estimators.prevalence import estimated_prevalence, likeliest_shares
+from angcal.estimators.prevalence import LeftOut, estimated_prevalence, likeliest_shares
 from angcal.metrics import log_loss
 from angcal.simulation import simulate_multiclass
 
@@ -233,11 +234,48 @@ def test_error_is_the_spread_over_draws(trained, share):
     found = []
     for _ in range(200):
         X, _ = draw(rng, 1500, 10, trained, share)
-        prevalence = clf.with_prevalence_from(X).prevalence_
+        prevalence = estimated_prevalence(clf.predict_proba(X), clf.class_counts_)
         found.append((prevalence.shares[1], prevalence.standard_error[1], prevalence.p_value))
     shares, errors, p_values = np.array(found).T
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(shares.std(ddof=1), rel=0.2)
     assert p_values.max() < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [20, 400])
+def test_errors_know_what_few_training_labels_leave_open(d):
+    """60 models: the mean square of the errors in units of their own is known to √(2/60) = 0.18."""
+    rng, own, alone = np.random.default_rng(3), [], []
+    for _ in range(60):
+        X, y = draw(rng, 300, d, 0.2)
+        base = LogisticRegression(C=0.01)
+        clf = AngularCalibratedClassifier(base).fit(X, y)
+        target, _ = draw(rng, 600, d, 0.2, 0.5)
+        with warnings.catch_warnings(action="ignore"):
+            known = clf.with_prevalence_from(target).prevalence_
+            rows = estimated_prevalence(clf.predict_proba(target), clf.class_counts_)
+        own.append((known.shares[1] - 0.5) / known.standard_error[1])
+        alone.append((rows.shares[1] - 0.5) / rows.standard_error[1])
+    assert np.mean(np.square(own)) < 1.0 + 4 * 0.18
+    assert np.mean(np.square(alone)) > 2.0
+
+
+def test_shares_that_few_labels_hardly_tell_are_said():
+    rng = np.random.default_rng(0)
+    X, y = draw(rng, 200, 500, 0.15)
+    clf = AngularCalibratedClassifier(LogisticRegression(C=0.01)).fit(X, y)
+    with pytest.warns(AngleWarning, match="Too few labels to tell the shares .* ± 0"):
+        clf.with_prevalence_from(draw(rng, 300, 500, 0.15, 0.6)[0])
+
+
+def test_rows_of_one_group_leave_as_much_open_as_one():
+    rng = np.random.default_rng(0)
+    p, codes = rng.dirichlet([1.0, 1.0], size=30), np.arange(30) % 2
+    shares = np.array([0.3, 0.7])
+    single = LeftOut(p, codes, np.ones(30)).gain_covariance(shares)
+    rows = np.repeat(np.arange(30), 3)
+    copied = LeftOut(p[rows], codes[rows], np.ones(90), rows).gain_covariance(shares)
+    np.testing.assert_allclose(copied, single, rtol=1e-12)
 
 
 def test_without_a_shift_p_values_are_uniform():

@@ -18,7 +18,7 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import is_dask, is_tensor, linear_scores, namespace_of, on_host, placed_like
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
-from angcal.estimators.prevalence import Prevalence, estimated_prevalence, given_prevalence
+from angcal.estimators.prevalence import LeftOut, Prevalence, estimated_prevalence, given_prevalence
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
 from angcal.sklearn_problems import unwrap
@@ -234,7 +234,18 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         as_trained = copy(self)
         as_trained.__dict__.pop("prevalence_", None)
         p = on_host(as_trained.predict_proba(X_target))
-        return self._copy_for(estimated_prevalence(p, self.class_counts_))
+        found = estimated_prevalence(p, self.class_counts_, self._training_left_out())
+        return self._copy_for(found)
+
+    def _training_left_out(self) -> LeftOut | None:
+        """The training rows as the model left them out, where they are in memory."""
+        pilot, p = vars(self).get("_pilot"), getattr(self, "loo_proba_", None)
+        if pilot is None or p is None or len(p) != len(pilot[1].codes):
+            return None
+        rows, training, _ = pilot
+        groups = training.groups_of(rows)
+        numbers = None if groups is None else groups.codes
+        return LeftOut(p, training.codes.astype(np.intp), training.weights, numbers)
 
     def _copy_for(self, prevalence: Prevalence) -> Self:
         other = copy(self)

@@ -18,8 +18,11 @@ from scipy.stats import chi2
 
 from angcal._typing import Floats
 from angcal.arrays import namespace_of, placed_like
+from angcal.notices import AngleWarning, warn
 
 FEWEST_ROWS = 10
+HARDLY_KNOWN = 0.1
+"""Standard error of a share beyond which the prevalence itself had better be given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +36,9 @@ class Prevalence:
     trained : (K,) array
         π, the (weighted) shares of the training labels.
     standard_error : (K,) array or None
-        Of estimated shares, from the observed information of the rows that they come from; what the
-        training rows leave open of the model is not part of it. None where shares were given.
+        Of estimated shares, from the observed information of the rows that they come from, and from
+        what the training rows leave open of the model where these are at hand (a model that was
+        loaded from a file has none). None where shares were given.
     p_value : float or None
         Of the likelihood-ratio test of π' = π; None where shares were given.
     n_rows : int or None
@@ -141,7 +145,42 @@ def _numbers(values: Any) -> Floats:
 # -- from rows without labels -----------------------------------------------------------------
 
 
-def estimated_prevalence(probabilities: Floats, counts: Floats) -> Prevalence:
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """The training rows as a model left them out: (n, K) probabilities, (n,) classes and weights.
+
+    With a group number for each row, rows of a group are not independent.
+    """
+
+    probabilities: Floats
+    codes: np.ndarray
+    weights: Floats
+    groups: np.ndarray | None = None
+
+    @property
+    def shares(self) -> Floats:
+        """(K,) those of the classes."""
+        return np.bincount(self.codes, self.weights) / self.weights.sum()
+
+    def gain_covariance(self, shares: Floats) -> Floats:
+        r"""(K, K) covariance of Σ_j θ_j mean_j(r/m), r = p/π, m = Σ_k θ_k r_k, mean_j over class j.
+
+        It would be 1 for each k if the model's laws of the classes were the true ones.
+        """
+        ratios = self.probabilities / self.shares
+        gains = ratios / (ratios @ shares)[:, None]
+        own = np.eye(len(shares))[self.codes] * self.weights[:, None]
+        means = own.T @ gains / own.sum(axis=0)[:, None]
+        share = (shares / own.sum(axis=0))[self.codes] * self.weights
+        moves = share[:, None] * (gains - means[self.codes])
+        if self.groups is not None:
+            moves = np.eye(int(self.groups.max()) + 1)[self.groups].T @ moves
+        return np.asarray(moves.T @ moves)
+
+
+def estimated_prevalence(
+    probabilities: Floats, counts: Floats, left_out: LeftOut | None = None
+) -> Prevalence:
     r"""The likeliest shares of rows without labels, their error, and a test of a shift.
 
     With r_ik = p_k(x_i)/π_k, which is P(x_i | k) up to a factor of the row, the rows have the
@@ -158,6 +197,8 @@ def estimated_prevalence(probabilities: Floats, counts: Floats) -> Prevalence:
         Of the rows, for the shares of the training labels.
     counts : (K,) array
         Of the training labels; they sum to N.
+    left_out : LeftOut, optional
+        The training rows, for the errors of the shares.
 
     References
     ----------
@@ -180,7 +221,21 @@ def estimated_prevalence(probabilities: Floats, counts: Floats) -> Prevalence:
     gain = float(np.log(ratios @ likeliest_shares(ratios, trained)).sum())
     p_value = float(chi2.sf(max(2.0 * gain, 0.0) / (1.0 + n / counts.sum()), K - 1))
     shares = likeliest_shares(ratios, trained, labeled=trained)
-    error = _standard_errors(ratios, shares, trained)
+    variances = np.diag(_within(ratios, shares, trained))
+    if left_out is not None:
+        # Near an end the likelihood is steep there alone, and half-way to training it is not.
+        middle = np.sqrt(shares * trained)
+        places = shares, middle / middle.sum()
+        variances = variances + np.max([_left_open(left_out, ratios, at) for at in places], axis=0)
+    error = np.sqrt(np.maximum(variances, 0.0))
+    worst = int(np.argmax(error))
+    if error[worst] > HARDLY_KNOWN:
+        warn(
+            f"Too few labels to tell the shares of the classes in X_target: class {worst} of "
+            f"classes_ has {shares[worst]:.2g} ± {error[worst]:.2g}. Give the prevalence itself "
+            "where it is known: with_prevalence.",
+            AngleWarning,
+        )
     return Prevalence(shares, trained, error, p_value, n, "estimated")
 
 
@@ -230,8 +285,8 @@ def likeliest_shares(ratios: Floats, start: Floats, labeled: Floats | float = 0.
     return shares / shares.sum()
 
 
-def _standard_errors(ratios: Floats, shares: Floats, labeled: Floats) -> Floats:
-    """√diag of A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A_kl = Σ_i r_ik r_il/m_i² + 1{k = l}a_k/θ_k².
+def _within(ratios: Floats, shares: Floats, labeled: Floats) -> Floats:
+    """A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A_kl = Σ_i r_ik r_il/m_i² + 1{k = l}a_k/θ_k².
 
     A is the curvature of the objective of `likeliest_shares`, inverted within the simplex.
     """
@@ -239,10 +294,21 @@ def _standard_errors(ratios: Floats, shares: Floats, labeled: Floats) -> Floats:
     try:
         inverse = np.linalg.inv(relative.T @ relative + np.diag(labeled / shares**2))
     except np.linalg.LinAlgError:  # two classes that the model never separates
-        return np.full(len(shares), np.inf)
+        return np.diag(np.full(len(shares), np.inf))
     along = inverse.sum(axis=1)
-    variances = np.diag(inverse) - along**2 / along.sum()
-    return np.sqrt(np.maximum(variances, 0.0))
+    return np.asarray(inverse - np.outer(along, along) / along.sum())
+
+
+def _left_open(left_out: LeftOut, ratios: Floats, shares: Floats) -> Floats:
+    """diag n²·C·G·C: a gradient that the model has wrong by n·b moves its maximum by n·Cb.
+
+    C is that of `_within`, G the covariance of b.
+    """
+    within = _within(ratios, shares, left_out.shares)
+    if not np.all(np.isfinite(within)):
+        return np.full(len(shares), np.inf)
+    moved = len(ratios) * within
+    return np.diag(moved @ left_out.gain_covariance(shares) @ moved)
 
 
 # -- models -----------------------------------------------------------------------------------
