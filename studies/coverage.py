@@ -47,7 +47,10 @@ PATHS = ("path", "path, covariance")
 CELL = ("design", "n/d", "C", "signal", "known")
 MOSTLY = 0.5
 """Share of the intervals of a cell that say so, from which the cell counts as not given."""
-NOT_GIVEN = ("hardly known", "by labels alone", "any strength", "no better than chance")
+NOT_GIVEN = (
+    *("hardly known", "by labels alone", "any strength", "no better than chance"),
+    "longer than its confidence",
+)
 """What ``angle_.reason`` says where the angle has no 95 % interval but only one that holds it."""
 
 

@@ -22,7 +22,8 @@ from angcal import (
     ScoreCalibratedClassifier,
 )
 from angcal.curve import angular_probability, tabulated_probability
-from angcal.estimators.repeats import copies
+from angcal.estimators.repeats import _none_in_a_sample, copies
+from angcal.rows import as_rows
 from angcal.simulation import AutoregressiveCovariance, simulate
 
 LINK = Logit(3.0, 1.0)
@@ -170,3 +171,13 @@ def test_penalties_whose_fits_end_short_of_the_optimum_are_left_out():
 def test_the_end_of_the_given_penalties_is_noticed():
     with pytest.warns(PenaltyWarning, match="is the largest of Cs"):
         AngularLogisticRegressionCV([1e-6, 1e-5, 1e-4]).fit(DATA.X, DATA.y)
+
+
+@pytest.mark.parametrize("n", [5000, 40_000])
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_copies_of_a_tenth_of_many_rows_are_among_those_that_are_looked_at(n, share):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    X[: int(share * n / 2)] = X[int(share * n / 2) : 2 * int(share * n / 2)]
+    assert _none_in_a_sample(X) == (share == 0.0)
+    assert _none_in_a_sample(csr_array(X)) == (share == 0.0)
+    assert _none_in_a_sample(as_rows([X[: n // 2], X[n // 2 :]], True)) == (share == 0.0)

@@ -37,10 +37,15 @@ def test_the_difference_and_its_error_are_those_of_the_row_losses():
     training = Training(np.zeros((40, 1)), np.arange(3), codes, weights, True)
     own = np.arange(40), codes.astype(int)
     gaps = np.log(second[own] / first[own])
-    mean, error = difference(first, second, training)
+    mean, error = difference(first, second, training, 40.0)
     assert_allclose(mean, np.average(gaps, weights=weights))
     share = weights / weights.sum()
-    assert_allclose(error, np.sqrt(np.sum(share**2 * (gaps - mean) ** 2)))
+    errors = [np.sum(share**2 * (gaps - mean) ** 2)]
+    for p in (first, second):
+        drawn = np.log(second / first)
+        moments = [np.sum(p * drawn**power, axis=1) for power in (1, 2)]
+        errors.append(share**2 @ (moments[1] - moments[0] ** 2))
+    assert_allclose(error, 1.125 * np.sqrt(max(errors)))
     # One label of each class is added, of weight 1 as the mean row.
     rest = (weights / weights.mean())[:, None] * np.eye(3)[codes.astype(int)]
     rest = rest.sum(axis=0) + 1.0 - rest
@@ -59,7 +64,7 @@ def test_rows_that_belong_together_count_once():
         groups=np.repeat(np.arange(30), 4),
     )
     times = [np.repeat(p, 4, axis=0) for p in (first, second)]
-    assert_allclose(difference(*times, copied), difference(first, second, alone))
+    assert_allclose(difference(*times, copied, 30.0), difference(first, second, alone, 30.0))
 
 
 @pytest.mark.parametrize("make", [AngularCalibratedClassifier, AngularLogisticRegressionCV])
@@ -70,7 +75,7 @@ def test_nothing_is_said_of_enough_labels(make):
 
 
 @pytest.mark.parametrize("make", [AngularCalibratedClassifier, AngularLogisticRegressionCV])
-def test_fewer_than_twenty_rows_tell_nothing(make):
+def test_fewer_than_twenty_five_rows_tell_nothing(make):
     (message,) = said(make(), *drawn(16, 3, 0))
     assert "y has 16" in message
 
@@ -119,6 +124,24 @@ def test_copies_are_as_few_labels_as_single_rows():
     assert f"y has 16 independent labels by its groups, {rarest} of them" in message
 
 
+def test_copies_that_are_not_named_count_once():
+    X, y = drawn(18, 3, 0)
+    rows = np.repeat(np.arange(18), 5)
+    found = said(AngularCalibratedClassifier(), X[rows], y[rows])
+    assert "y has 18 labels of rows that are no copies" in found[-1]
+
+
+def test_a_lucky_sample_has_the_error_of_one_that_is_not():
+    """No label is against the probabilities: losses are small and alike, and prove little."""
+    codes = np.arange(40) % 2.0
+    training = Training(np.zeros((40, 1)), np.arange(2), codes, np.ones(40), False)
+    lucky = np.where(codes[:, None] == np.arange(2), 0.8, 0.2)
+    mean, error = difference(np.full((40, 2), 0.5), lucky, training, 40.0)
+    gain, loss = np.log(1.6), np.log(0.4)
+    assert_allclose(mean, gain)
+    assert_allclose(error, 1.125 * 0.5 * (gain - loss) / np.sqrt(40))
+
+
 def test_shares_are_of_other_groups():
     codes = np.repeat(np.arange(30) % 2.0, 4)
     copied = Training(
@@ -146,9 +169,9 @@ def test_a_model_worse_than_the_shares_is_called_that():
         AngleWarning, match="worse than the shares of the classes: .* 2.3 ± .* above"
     ):
         warn_if_too_few(
-            sure_of_the_wrong_class(y, np.where(np.arange(100) % 10, 0.95, 0.94)), training
+            sure_of_the_wrong_class(y, np.where(np.arange(100) % 10, 0.95, 0.94)), training, 100
         )
     # A loss that chance explains is above the shares', not a negative number below them.
     wrong = np.where(np.random.default_rng(0).random(100) < 0.75, 0.05, 0.95)
     with pytest.warns(AngleWarning, match=r"tell a signal from chance: .* is 0\.\d+ ± \S+ above"):
-        warn_if_too_few(sure_of_the_wrong_class(y, wrong), training)
+        warn_if_too_few(sure_of_the_wrong_class(y, wrong), training, 100)

@@ -514,7 +514,7 @@ def test_mixture_is_the_smoothed_link(family, spread):
 def test_fine_mixture_is_the_smoothed_link_to_eleven_digits(family, spread):
     """Tables promise 1e-10 at their nodes."""
     m = np.linspace(-400, 400, 2001)
-    value, slope, bend = family.fine_mixture.smooth(m, spread)
+    value, slope, bend, twist = family.fine_mixture.smooth(m, spread, 3)
     sd = np.full_like(m, spread)
     assert_allclose(value, family.smooth(m, sd), atol=1e-11)
     assert_allclose(slope, family.smooth_derivative(m, sd), atol=1e-11)
@@ -524,17 +524,20 @@ def test_fine_mixture_is_the_smoothed_link_to_eleven_digits(family, spread):
     )
     up, down = (family.smooth_derivative(m + step, sd) for step in (1e-4, -1e-4))
     assert_allclose(bend, (up - down) / 2e-4, atol=1e-8)
+    up, down = (family.fine_mixture.smooth(m + step, spread)[2] for step in (1e-3, -1e-3))
+    assert_allclose(twist, (up - down) / 2e-3, atol=3e-7)
 
 
 def test_fine_mixture_of_the_logit_keeps_small_probabilities():
     for spread in (0.0, 1.7, 6.0):
         m = np.linspace(-300, 0, 601)
-        value, slope, bend = Logit().fine_mixture.smooth(m, spread)
+        value, slope, bend, twist = Logit().fine_mixture.smooth(m, spread, 3)
         assert_allclose(value, Logit().smooth(m, np.full_like(m, spread)), rtol=1e-8)
         # Far to the left the curve is an exponential, and its own slope.
         far = m < -(spread**2) - 10.0 * spread - 40.0
         assert_allclose(slope[far], value[far], rtol=1e-11)
         assert_allclose(bend[far], value[far], rtol=1e-11)
+        assert_allclose(twist[far], value[far], rtol=1e-11)
 
 
 def test_heat_equation_of_the_mixture():

@@ -431,7 +431,10 @@ def test_forged_files_are_refused_or_valid(suffix, tmp_path):
 def attack_many(folder, suffix, count):
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30,) * 2)
+    import skops.io  # noqa: F401 (it loads all of scikit-learn, and PyTorch where that is)
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 4 * 2**30,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     outcomes = []

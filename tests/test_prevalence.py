@@ -15,6 +15,7 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -283,6 +284,13 @@ def test_a_model_that_is_not_fitted_is_refused():
         AngularCalibratedClassifier().with_prevalence(0.2)
     with pytest.raises(TypeError, match="ends in a LogisticRegression"):
         with_prevalence(LogisticRegression(), 0.2)
+    X, y = np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
+    search = GridSearchCV(AngularCalibratedClassifier(), {"confidence": [0.9, 0.95]}, cv=2)
+    with warnings.catch_warnings(action="ignore"):
+        search.fit(X, y)
+    with pytest.raises(TypeError, match="pass its best_estimator_"):
+        with_prevalence(search, 0.2)
+    assert with_prevalence(search.best_estimator_, 0.2).prevalence_.shares[1] == 0.2
 
 
 # -- everywhere --------------------------------------------------------------------------------

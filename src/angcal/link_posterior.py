@@ -342,7 +342,7 @@ class LinkPosterior:
         p, dp, bend = self.family.jet(part + theta[1], noise)
         p = _floored(p)
         spread = p * (1.0 - p)
-        columns = np.stack([part * dp + noise**2 * bend, dp])
+        columns = np.array([part * dp + noise**2 * bend, dp])
         value = -float(bins.positive @ np.log(p) + bins.negative @ np.log1p(-p))
         gradient = columns @ ((bins.total * p - bins.positive) / spread)
         information = columns @ (columns * (bins.total / spread)).T

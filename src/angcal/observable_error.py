@@ -36,14 +36,16 @@ from angcal.leverages.steps import remaining_curvature
 from angcal.observables import Observables
 from angcal.problem import LinearFit
 
-SLACK = 0.2
-"""Share of each variance that counts as independent of the other form, times 1.1 − r².
+SLACK = 0.1
+"""Share of each variance that counts as independent of the other form, times d/n.
 
-Terms of higher order blur the law that N and T of a ridge fit to white rows follow together, the
-more so the less they correlate (r). With a share of 0.1 whatever r is, intervals held the angle in
-92 to 97 % under usual penalties and in 98 to 100 % under weak ones, where r is above 0.93; with
-this one in 94 to 97 and 97 to 100 % (20 kinds of cells, 200 draws each; the seeds are not those of
+Terms of higher order blur the law that N and T of a ridge fit to white rows follow together. Over
+four designs, two signals and C of 0.01 and 1 the variance of N/√T asked for shares of 0.2 to 0.8 at
+n/d = 0.5, 0 to 0.3 at 1, 0 to 0.1 at 2 and at 4 (80 and 150 draws each; the seeds are not those of
 docs/angle.md)."""
+NEARLY_ONE = 0.9
+"""Correlation of N and T beyond which N/√T is told by what is left of them when they cancel, which
+the variances overstate: twofold for scikit-learn's C = 1e4 at n/d = 4."""
 REACH = 6.0
 """Of the search for q₁², in standard errors of T."""
 
@@ -92,6 +94,16 @@ class Noise:
     inverse_rows: int
     tails: float
 
+    @property
+    def slack(self) -> float:
+        """Share of the variances of A and B that counts as independent."""
+        return SLACK * self.rank / self.n
+
+    def nearly_cancels(self, cosine: float) -> bool:
+        """Whether N and T move together, so that the interval is longer than it has to be."""
+        r, _ = _correlation(*self.of_draw(np.asarray(cosine)))
+        return bool(r > NEARLY_ONE)
+
     def of_draw(self, cosine: Floats) -> tuple[Floats, Floats, float]:
         """(Var A, Cov, Var B) of the draw of the training rows, at given cosines."""
         R, W, eta, m = self.residuals, self.curvatures, self.coupling, self.overlap
@@ -116,7 +128,9 @@ class Noise:
             inverse *= self.inverse_rows / max(self.inverse_rows - self.rank - 4, 1)
         shared = 0.0
         if self.length_rows and self.inverse_rows:
-            shared = _square_noise(self.score_share, self.inverse_rows, self.tails)
+            # Each is an estimate: together they may ask for more than two variances allow.
+            most = np.sqrt(length * inverse)
+            shared = min(_square_noise(self.score_share, self.inverse_rows, self.tails), most)
         v, slope = self.v, self.v - along
         cross = slope * (v**2 * length - shared)
         return slope**2 * length, cross, v**4 * length + inverse - 2.0 * v**2 * shared
@@ -129,9 +143,9 @@ class Noise:
         low, high = max(square - REACH * spread, 0.0), max(square + REACH * spread, spread)
         q = np.linspace(np.sqrt(low), np.sqrt(high), 201)[None, :]
         pool = self.of_pool(c * q / (2.0 * np.sqrt(self.length)))
-        slack, r, limit = _slack(first, second, last)
-        var_n = (1.0 + slack) * first + pool[0]
-        var_t = (1.0 + slack) * last + pool[2]
+        r, limit = _correlation(first, second, last)
+        var_n = (1.0 + self.slack) * first + pool[0]
+        var_t = (1.0 + self.slack) * last + pool[2]
         both = r * limit + pool[1]
         off_n, off_t = numerator - c * np.sqrt(self.length) * q, square - q**2
         # In units of their own errors: squares of very small variances are no numbers.
@@ -145,8 +159,7 @@ class Noise:
     def relative_error(self, numerator: float, square: float, cosine: float) -> float:
         """Standard error of N/√(T·‖ŵ‖²) as a share of it, to first order."""
         first, second, last = self.of_draw(np.asarray(cosine))
-        slack, _, _ = _slack(first, second, last)
-        alone = (1.0 + slack) * (first / numerator**2 + last / (4.0 * square**2))
+        alone = (1.0 + self.slack) * (first / numerator**2 + last / (4.0 * square**2))
         draw = alone - second / (numerator * square)
         pool = self.of_pool(np.asarray(numerator / (2.0 * self.length)))
         more = pool[0] / numerator**2 - pool[1] / (numerator * square) + pool[2] / (4.0 * square**2)
@@ -180,12 +193,12 @@ class Noise:
         return ends[0], ends[1]
 
 
-def _slack(first: Floats, second: Floats, last: float) -> tuple[Floats, Floats, Floats]:
-    """(share of the variances that is independent, r, √(Var A·Var B))."""
+def _correlation(first: Floats, second: Floats, last: float) -> tuple[Floats, Floats]:
+    """(r of A and B, √(Var A·Var B))."""
     with np.errstate(all="ignore"):
         limit = np.sqrt(first * last)
         r = np.nan_to_num(np.clip(second / limit, -1.0, 1.0))
-    return SLACK * (1.1 - r**2), r, limit
+    return r, limit
 
 
 def _square_noise(square: float, rows: int, tails: float) -> float:

@@ -19,8 +19,8 @@ PIECE_ENTRIES = 1 << 19
 """Entries of a piece that is multiplied there and back while it is in the cache: 2 MB in single
 precision. Of 2^17 to 2^20 the best with two threads of BLAS, and as good as any with one."""
 FEW_COLUMNS = 4
-"""Columns up to which a product for each is faster: two take 12 ms in place of 33 at 100,000×500,
-sixteen would take 99 in place of 45."""
+"""Columns up to which a product for each is faster, piece by piece: two take 8 ms in place of 24 at
+100,000×500 in single precision, four 12 in place of 26."""
 PRODUCT_ENTRIES = 50_000_000
 """Entries of X̃V, or of all matrices of a pass, that are held at a time (200 to 400 MB)."""
 HALF_ENTRIES = 1 << 29
@@ -30,6 +30,9 @@ and takes a tenth longer with it."""
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 
+SEARCHED_ROWS = 16.0
+"""Times √n: rows among which copies are looked for first. Where a tenth of all rows are copies in
+pairs, 12 pairs are among them, of however many rows."""
 MOST_PAIRED_ROWS = 2000
 """Rows of which all pairs are looked at for copies (0.05 s), and up to which XXᵀ of a wide X costs
 less than the products that it saves a path."""

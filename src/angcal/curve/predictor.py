@@ -45,18 +45,21 @@ def value_and_slope(link: Link, cosine: float, standard_scores: Floats) -> tuple
     """
     s = np.asarray(standard_scores, dtype=np.float64)
     if link.fine_mixture is not None:
-        return jet(link, cosine, s)[:2]
+        value, slope, _ = jet(link, cosine, s)
+        return value, slope
     slope = cosine * link.smooth_derivative(cosine * s, noise_share(cosine))
     return angular_probability(link, cosine, s), slope
 
 
-def jet(link: Link, cosine: float, standard_scores: Floats) -> tuple[Floats, Floats, Floats]:
-    """(F(s), F′(s), F″(s)) of a link that is a mixture of probits, to 1e-10."""
+def jet(link: Link, cosine: float, standard_scores: Floats, order: int = 2) -> list[Floats]:
+    """F(s), F′(s), F″(s) and perhaps F‴(s) of a link that is a mixture of probits, to 1e-10."""
     if link.fine_mixture is None:
         raise TypeError(f"{link!r} is no mixture of probits: its F″ has no closed form.")
     steepness, noise = link.scale * cosine, link.scale * noise_share(cosine)
-    value, rate, bend = link.fine_mixture.smooth(steepness * standard_scores + link.offset, noise)
-    return value, steepness * rate, steepness * (steepness * bend)
+    found = link.fine_mixture.smooth(steepness * standard_scores + link.offset, noise, order)
+    for k in range(1, len(found)):
+        found[k:] = [steepness * derivative for derivative in found[k:]]
+    return found
 
 
 def tabulated_probability(link: Link, cosine: float, standard_scores: Floats) -> Floats:
@@ -110,6 +113,6 @@ class CurvePart:
         """F and F′, without the weight."""
         return value_and_slope(self.link, self.cosine, standard_scores)
 
-    def jet(self, standard_scores: Floats) -> tuple[Floats, Floats, Floats]:
-        """F, F′ and F″, without the weight, of a link that is a mixture of probits."""
-        return jet(self.link, self.cosine, standard_scores)
+    def jet(self, standard_scores: Floats) -> list[Floats]:
+        """F, F′, F″ and F‴, without the weight, of a link that is a mixture of probits."""
+        return jet(self.link, self.cosine, standard_scores, 3)

@@ -16,14 +16,16 @@ across a cell F moves by at most 1: 1e-11 covers it.
 
 **Averages.** A curve Σ_k w_kF_k of several has sup|F⁗| ≤ Σ_k w_k·sup|F_k⁗|, and node errors and
 slopes that are averages too. To make its table quickly, parts in closed form are evaluated at every
-m-th node only, with their second derivatives, and a quintic of width H = mh gives the nodes in
-between. That misses a value by sup|F⁽⁶⁾|·H⁶/46080 and a slope by sup|F⁽⁶⁾|·H⁵·√5/30000 at most
-(Birkhoff & Priver 1967), of which h/4 counts. Of 0.8e-9, 0.1e-9 goes there, by weight.
+m-th node only, with three derivatives, and a septic of width H = mh gives the nodes in between.
+That misses a value by sup|F⁽⁸⁾|·H⁸/10321920 and a slope by sup|F⁽⁸⁾|·H⁷·3√7/21512960 at most (as
+Birkhoff & Priver 1967 have it for quintics), of which h/4 counts. Of 0.8e-9, 0.1e-9 goes there, by
+weight.
 
-Closed forms are good to 1e-11 in all three. Between nodes a quintic hands errors of values on to
-slopes, at most (15/4)/H times as large, and those of slopes and second derivatives on to values
-with H and H². κ|c|H stays below the larger of 1 and τ, and errors of derivatives fall with τ, so
-this adds less than three times 1e-11, within the 1e-10 that nodes are allowed.
+Closed forms are good to 1e-11, and to 1e-10 in derivatives. Between nodes a septic hands errors of
+values on to slopes, at most (35/8)/H times as large, and those of derivatives on to values, at most
+H/6, H²/60 and H³/700 times as large. κ|c|H stays below the larger of 1 and τ, and errors of
+derivatives fall with τ, so this adds less than three times 1e-11, within the 1e-10 that nodes are
+allowed.
 
 h is the largest spacing for which this is 0.8e-9 + 1.5e-10 + 1e-11 at most. A table that would need
 too many cells is not made, nor one for a link without a bound: no noise and a kink, or a user's
@@ -35,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import perm
 from typing import Any
 
 import numpy as np
@@ -57,7 +60,7 @@ from angcal.links.quadrature import PROMISED_ACCURACY, normal_density
 # - from the noise: base is the distribution function of some L, so E base(v + τZ) = E Φ((v − L)/τ),
 #   and its k-th derivative is at most sup|φ^(k−1)|/τ^k.
 #
-# The fourth is what a cubic misses, the sixth what a quintic does.
+# The fourth is what a cubic misses, the sixth what a quintic does, the eighth what a septic does.
 
 
 def normal_extremes(order: int) -> Floats:
@@ -120,10 +123,10 @@ BOUNDS: dict[int, dict[type[Link], Callable[[np.float64], np.float64]]] = {
         Cauchit: lambda tau: np.minimum(cauchy_bound(), normal_bound(4) / tau**4),
         ClippedLinear: lambda tau: np.minimum(ramp_bound() / tau**3, normal_bound(4) / tau**4),
     },
-    # Of links whose second derivative has a closed form.
-    6: {
-        Logit: lambda tau: np.minimum(logistic_bound(6), normal_bound(6) / tau**6),
-        Probit: lambda tau: normal_bound(6) / (1.0 + tau**2) ** 3,
+    # Of links whose derivatives have a closed form.
+    8: {
+        Logit: lambda tau: np.minimum(logistic_bound(8), normal_bound(8) / tau**8),
+        Probit: lambda tau: normal_bound(8) / (1.0 + tau**2) ** 4,
     },
 }
 """Order -> family -> (τ -> bound). A subclass may have another base, so it is not its parent."""
@@ -179,38 +182,37 @@ def largest_spacing(parts: Sequence[CurvePart], budget: float) -> float:
 
 
 def largest_stride(part: CurvePart, spacing: float, budget: float) -> int:
-    """The largest m with bend₆⁶·(mh)⁶·(1/46080 + √5/(120000m)) ≤ budget; 1 without a bound."""
-    twist = spacing * bend(part, 6)
+    """The largest m with (bend₈·mh)⁸·(1/10321920 + 3√7/(86051840m)) ≤ budget; 1 without a bound."""
+    twist = spacing * bend(part, 8)
     for stride in reversed(STRIDES):
-        cost = 1.0 / 46080.0 + np.sqrt(5.0) / (120000.0 * stride)
-        if stride * twist <= (budget / cost) ** (1 / 6):
+        cost = 1.0 / 10321920.0 + 3.0 * np.sqrt(7.0) / (86051840.0 * stride)
+        if stride * twist <= (budget / cost) ** (1 / 8):
             return stride
     return 1
 
 
-# Of 1, t, …, t⁵: what value, slope and second derivative at 0, then at 1, add between them.
-QUINTIC_BASIS = np.array(
-    [
-        [1.0, 0.0, 0.0, -10.0, 15.0, -6.0],
-        [0.0, 1.0, 0.0, -6.0, 8.0, -3.0],
-        [0.0, 0.0, 0.5, -1.5, 1.5, -0.5],
-        [0.0, 0.0, 0.0, 10.0, -15.0, 6.0],
-        [0.0, 0.0, 0.0, -4.0, 7.0, -3.0],
-        [0.0, 0.0, 0.0, 0.5, -1.0, 0.5],
-    ]
-)
+def hermite_basis(known: int) -> Floats:
+    """Of 1, t, t², …: what value and derivatives at 0, then at 1, add between them."""
+    # The j-th derivative of tᵏ is k!/(k − j)!·tᵏ⁻ʲ.
+    numbers = range(2 * known)
+    ends = [[perm(k, j) * (end or j == k) for k in numbers] for end in (0, 1) for j in range(known)]
+    # Its entries are halves and sixths of whole numbers.
+    return np.round(6.0 * np.linalg.inv(np.array(ends)).T) / 6.0
+
+
+QUINTIC_BASIS, SEPTIC_BASIS = hermite_basis(3), hermite_basis(4)
 
 
 def between(jet: Floats, width: float, stride: int) -> tuple[Floats, Floats]:
-    """Values and slopes at all nodes, from (F, F′, F″) at every m-th and quintics between those."""
-    at_ends = np.array([[1.0], [width], [width**2]]) * jet
+    """Values and slopes at all nodes, from F to F‴ at every m-th and septics between those."""
+    at_ends = width ** np.arange(4.0)[:, None] * jet
     data = np.concatenate([at_ends[:, :-1], at_ends[:, 1:]])
     t = np.arange(stride) / stride
-    powers = t ** np.arange(6)[:, None]
+    powers = t ** np.arange(8)[:, None]
     rates = np.zeros_like(powers)
-    rates[1:] = np.arange(1, 6)[:, None] * powers[:-1]
-    values = data.T @ (QUINTIC_BASIS @ powers)
-    slopes = data.T @ (QUINTIC_BASIS @ rates) / width
+    rates[1:] = np.arange(1, 8)[:, None] * powers[:-1]
+    values = data.T @ (SEPTIC_BASIS @ powers)
+    slopes = data.T @ (SEPTIC_BASIS @ rates) / width
     return np.append(values.ravel(), jet[0, -1]), np.append(slopes.ravel(), jet[1, -1])
 
 
@@ -249,7 +251,7 @@ class CurveTable:
     def build(cls, parts: Sequence[CurvePart]) -> CurveTable | None:
         """The table of Σ_k w_kF_k, or None where none of at most 2¹⁴ cells is good to 1e-9."""
         several = len(parts) > 1
-        # Where several curves are averaged, quintics may cost an eighth of the interpolation.
+        # Where several curves are averaged, septics may cost an eighth of the interpolation.
         between = 0.1 * LARGEST_TABLE_ERROR if several else 0.0
         spent = 0.8 * LARGEST_TABLE_ERROR - between
         allowed = largest_spacing(parts, spent)

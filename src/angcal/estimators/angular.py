@@ -17,6 +17,7 @@ from angcal.estimators.options import (
     refuse_options,
     warn_if_unlike,
 )
+from angcal.estimators.repeats import warn_about_repeats
 from angcal.estimators.training import Training
 from angcal.multiclass import ClassCalibration
 from angcal.multiclass.class_scores import scores_on_device
@@ -212,6 +213,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         if many and training.groups is None and self._needs_few_rows(pool):
             return self._keep(self._fit_few_rows(training))
         rows, fits, observed = self._fit_model(training)  # (A), (B)
+        distinct = warn_about_repeats(training, rows, observed)
         options = self._options(pool, rows, sign_holdout=self._validated_holdout())
         result = self._calibrated(fits, observed, training, options)  # (C), (D)
         warn_if_unlike(options.pool, rows)
@@ -220,7 +222,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         if elsewhere:
             self.passes_ = rows.passes
         self._keep(result)
-        warn_if_too_few(self, training)
+        warn_if_too_few(self, training, distinct)
         return self
 
     def _needs_few_rows(self, pool: Any) -> bool:

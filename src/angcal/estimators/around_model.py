@@ -28,7 +28,6 @@ from angcal.estimators.base_model import (
     warn_of_distance,
 )
 from angcal.estimators.prediction import CalibratedPrediction
-from angcal.estimators.repeats import warn_about_repeats
 from angcal.estimators.training import Training, validated
 from angcal.estimators.units import warn_about_units
 from angcal.leverages import FarHessian
@@ -110,7 +109,6 @@ class AroundModel(CalibratedPrediction):
         groups = training.groups_of(rows)
         observed = [observe(fit, groups) for fit in fits]
         self.observables_ = observed[0] if len(observed) == 1 else observed
-        warn_about_repeats(training, rows, observed)
         warn_about_units(self, rows, training, getattr(fits[0].penalty, "strength", 0.0))
         if isinstance(rows, Rows):
             self.passes_ = rows.passes

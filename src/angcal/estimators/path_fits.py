@@ -105,8 +105,14 @@ class PathFit:
     @cached_property
     def restored(self) -> tuple[Floats, Floats]:
         """Weights and intercepts of all penalties, for rows as given."""
-        found = [self.design.restore(*self.solution.problem(c)[:2]) for c in range(len(self.Cs))]
-        return np.array([coef for coef, _ in found]), np.array([level for _, level in found])
+        found, m = self.solution, len(self.Cs)
+        coefs, levels = self.design.restore(on_host(found.coef).T, on_host(found.intercepts))
+        if len(coefs) > m:
+            coefs, levels = (
+                coefs.reshape(-1, m, coefs.shape[1]).swapaxes(0, 1),
+                levels.reshape(-1, m).T,
+            )
+        return np.ascontiguousarray(coefs), levels
 
     @cached_property
     def losses(self) -> Floats:

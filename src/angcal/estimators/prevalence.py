@@ -323,9 +323,11 @@ def with_prevalence_from(model: Any, X_target: Any) -> Any:
 def _last(model: Any) -> Any:
     found = model.steps[-1][1] if hasattr(model, "steps") else model
     if not hasattr(found, "with_prevalence"):
+        searched = hasattr(found, "best_estimator_")
+        other = "its best_estimator_" if searched else "a fitted classifier of angcal"
         raise TypeError(
             f"model ends in a {type(found).__name__}, which has no calibrated probabilities; pass "
-            "a fitted classifier of angcal, or a Pipeline that ends in one."
+            f"{other}, or a Pipeline that ends in {'it' if searched else 'one'}."
         )
     return found
 

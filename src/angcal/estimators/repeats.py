@@ -17,6 +17,7 @@ from angcal.leverages.groups import Groups
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
 from angcal.rows import FarRows, TensorRows
+from angcal.rows.memory import forward_product
 
 if TYPE_CHECKING:
     from angcal.estimators.training import Training
@@ -39,30 +40,38 @@ MARKS, LOOKED_AT = 16, 400
 """Directions that tell distances to a fifth, and rows among which copies are looked for first."""
 
 
-def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> None:
+def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> int:
     """Warn if leaving a row out, or its group, leaves its copies in, where that matters.
 
     m copies of a row with leverage h move its score by mhψ/(1 − mhD) where they are left out
     together, and by hψ/(1 − hD) where one is. It matters where the log-loss of the scores, at the
     slope that suits the latter, is higher for the former. Copies have the same label; rows of few
     values that are alike by chance have not.
+
+    Returns
+    -------
+    int
+        How many rows there are, copies of one row counted once.
     """
     if isinstance(training.groups, str):
-        return  # copies are left out together
+        return len(training.codes)  # copies are left out together
+    if _none_in_a_sample(X):
+        return X.shape[0]
     codes, groups, numbers = training.codes.astype(np.intp), observed[0].groups, copies(X)
-    if int(numbers.max()) == len(numbers) - 1:
-        return
+    distinct = int(numbers.max()) + 1
+    if distinct == len(numbers):
+        return distinct
     repeated = np.bincount(numbers)[numbers] > 1
     if not (repeated.any() and _agree(codes, numbers)):
-        return
+        return len(numbers)
     apart = np.arange(len(numbers))
     if groups is not None:  # copies in one group are left out together
         apart = np.unique([numbers, groups.codes], axis=1, return_inverse=True)[1].reshape(-1)
         repeated = np.bincount(numbers)[numbers] > np.bincount(apart)[apart]
     sides = Groups(numbers), Groups(apart)
-    few = int(numbers.max()) + 1 < FEWEST_DISTINCT and len(numbers) < 3 * FEWEST_DISTINCT
+    few = distinct < FEWEST_DISTINCT and len(numbers) < 3 * FEWEST_DISTINCT
     if not few and missed_share(observed, codes, training.weights, *sides) < LARGEST_MISS:
-        return
+        return distinct
     count = f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies"
     if groups is not None:
         what = (
@@ -76,6 +85,7 @@ def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables
             "copies, or give each distinct row a sample_weight."
         )
     warn(what, RepeatedRowsWarning)
+    return distinct
 
 
 def missed_share(
@@ -145,17 +155,55 @@ def copies(X: Matrix) -> np.ndarray:
     is a larger share, as triples alone are two of n − 1 pairs. Of up to 2,000 rows in memory all
     pairs are looked at, and all but equal are also rows at distances far below all others.
     """
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(X.shape[1], 3))
+    marks = _marks(X)
     elsewhere = isinstance(X, FarRows | TensorRows)
-    marks = X.marks if elsewhere else product(X, directions)
+    few = len(marks) <= plan.MOST_PAIRED_ROWS and not elsewhere
+    near = _near_copies(X) if few and _differ(marks) else None
+    numbers = _numbers(marks) if near is None else near
+    if isinstance(X, FarRows):
+        X.forget_marks()
+    return numbers
+
+
+def _none_in_a_sample(X: Matrix) -> bool:
+    """Whether there are no copies among some of many rows.
+
+    So many that they do harm are among these.
+    """
+    n = X.shape[0]
+    count = int(plan.SEARCHED_ROWS * np.sqrt(n))
+    if 4 * count > n:
+        return False
+    rows = np.sort(np.random.default_rng(2).choice(n, count, replace=False))
+    none = int(_numbers(_marks(X, rows)).max()) == count - 1
+    if none and isinstance(X, FarRows):
+        X.forget_marks()
+    return none
+
+
+def _marks(X: Matrix, rows: np.ndarray | slice = slice(None)) -> Floats:
+    """Random projections of some rows, three of each."""
+    if isinstance(X, FarRows):
+        return X.marks[rows]
+    if isinstance(X, TensorRows):
+        return X.marks(rows)
+    # All of X is not to be copied.
+    some = X if isinstance(rows, slice) else X[rows]
+    return forward_product(some, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
+
+
+def _differ(marks: Floats) -> bool:
+    """Whether rows are not all alike, which would say nothing at all."""
+    largest = np.abs(marks).max(axis=0, initial=0.0)
+    return bool(np.all(marks.std(axis=0) > 1e-12 * largest))
+
+
+def _numbers(marks: Floats) -> np.ndarray:
+    """A number for each row, the same where all three marks are all but equal."""
     n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
-    if not np.all(marks.std(axis=0) > 1e-12 * largest):
-        return np.arange(n)  # rows that are all alike say nothing at all
-    if n <= plan.MOST_PAIRED_ROWS and not elsewhere:
-        near_copies = _near_copies(X)
-        if near_copies is not None:
-            return near_copies
+    if not _differ(marks):
+        return np.arange(n)
+    rng = np.random.default_rng(1)
     pairs = rng.integers(0, n, size=(2, min(max(n, 1000), 10_000)))
     apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
     near = 1e-3 * np.quantile(apart, _closest(n), axis=0) + 1e-14 * largest
@@ -166,8 +214,6 @@ def copies(X: Matrix) -> np.ndarray:
         differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
         numbers[own] = number + np.cumsum(differ)
         number = int(numbers[own[-1]])
-    if isinstance(X, FarRows):
-        X.forget_marks()
     return numbers
 
 
@@ -199,7 +245,8 @@ def _gap(places: Floats, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
     """Pairs at distances below a gap among all distances; None where there is no such gap."""
     n = len(places)
     pairs = rng.integers(0, n, size=(2, 4000))
-    usual = np.linalg.norm(places[pairs[0]] - places[pairs[1]], axis=1)[pairs[0] != pairs[1]]
+    apart = places.take(pairs[0], axis=0) - places.take(pairs[1], axis=0)
+    usual = np.sqrt(np.einsum("ij,ij->i", apart, apart))[pairs[0] != pairs[1]]
     widest = NEAREST * float(np.quantile(usual, _closest(n)))
     if widest <= 0.0:
         return None

@@ -15,6 +15,7 @@ from angcal.baselines.adapters import check_method
 from angcal.estimators.around_model import AroundModel
 from angcal.estimators.base_model import fit_base, is_trained_elsewhere
 from angcal.estimators.options import check_observables
+from angcal.estimators.repeats import warn_about_repeats
 from angcal.estimators.training import Training
 from angcal.multiclass import class_scores
 from angcal.sklearn_problems import is_joint, point_of, unwrap
@@ -132,7 +133,8 @@ class ScoreCalibratedClassifier(AroundModel):
 
     def _fit_on_left_out(self, training: Training) -> ScoreCalibratedClassifier:
         """One fit of all rows, and the map fitted on its leave-one-out scores."""
-        _, fits, observed = self._fit_model(training)
+        rows, fits, observed = self._fit_model(training)
+        warn_about_repeats(training, rows, observed)
         if training.n_classes == 2:
             return self._fit_map(observed[0].calibration_scores, training)
         # Those of a joint fit are about their mean, which would tell a matrix the label.

@@ -2,8 +2,8 @@ r"""M = LLᵀ with L⁻¹: the one factorization that every exact answer about �
 
 NumPy and SciPy each bring a BLAS whose threads wait for work by spinning (:mod:`angcal.threads`).
 Up to a side of about a thousand a factor is so soon done that their fight over the cores would cost
-more: SciPy then has one thread, and gives the inverse along with the factor. Larger ones are
-summed, factorized and inverted in place: there is one square of that side, and never another.
+more: SciPy then has one thread. Factors and inverses are made in place, and large sums too: there
+is one square of a large side, and never another.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class SingularHessianError(ValueError):
 
 
 class Triangle:
-    """L of M = LLᵀ, or L⁻¹ where that came along or was asked for: a large one takes L's place."""
+    """L of M = LLᵀ, in whose place comes L⁻¹ where that is asked for."""
 
-    def __init__(self, lower: Floats, inverse: Floats | None = None) -> None:
-        self._lower, self._inverse = lower, inverse
+    def __init__(self, lower: Floats) -> None:
+        self._lower = lower
+        self._inverse: Floats | None = None
         self.pivots = np.diag(lower).copy()
 
     def __len__(self) -> int:
@@ -41,32 +42,33 @@ class Triangle:
     def inverse(self) -> Floats:
         """L⁻¹."""
         if self._inverse is None:
-            (invert,) = linalg.get_lapack_funcs(("trtri",), (self._lower,))
-            self._inverse = invert(self._lower, lower=1, overwrite_c=1)[0]
+            if len(self):  # LAPACK takes a side of 0 for an error
+                (invert,) = linalg.get_lapack_funcs(("trtri",), (self._lower,))
+                with self.at_rest():
+                    self._lower = invert(self._lower, lower=1, overwrite_c=1)[0]
+            self._inverse = self._lower
         return self._inverse
 
     def solve(self, rhs: Floats) -> Floats:
         """M⁻¹ applied to a vector or to columns."""
         if self._inverse is not None:
             return self._inverse.T @ (self._inverse @ rhs)
-        return linalg.cho_solve((self._lower, True), rhs, check_finite=False)
+        with self.at_rest():
+            return linalg.cho_solve((self._lower, True), rhs, check_finite=False)
 
     def half_solve(self, rhs: Floats) -> Floats:
         """L⁻¹ applied to columns."""
         if self._inverse is not None:
             return self._inverse @ rhs
-        return linalg.solve_triangular(self._lower, rhs, lower=True, check_finite=False)
+        with self.at_rest():
+            return linalg.solve_triangular(self._lower, rhs, lower=True, check_finite=False)
 
     def half_solved(self, rows: Floats) -> Floats:
         """L⁻¹x_i of rows, which are overwritten."""
-        (multiply,) = linalg.get_blas_funcs(("trmm",), (self.inverse,))
+        name = "trsm" if self._inverse is None else "trmm"
+        (apply,) = linalg.get_blas_funcs((name,), (self._lower,))
         with self.at_rest():
-            return multiply(1.0, self.inverse, rows.T, lower=1, overwrite_b=1).T
-
-    def lengths(self, rows: Floats) -> Floats:
-        """‖L⁻¹x_i‖² of rows, which are overwritten."""
-        half = self.half_solved(rows).T
-        return np.einsum("ij,ij->j", half, half).astype(np.float64)
+            return apply(1.0, self._lower, rows.T, lower=1, overwrite_b=1).T
 
     def at_rest(self) -> AbstractContextManager[None]:
         """One thread for SciPy where more would not help."""
@@ -159,21 +161,15 @@ def _smallest_eigenvalue(triangle: Triangle, norms: Floats) -> float:
 
 def _factorize(matrix: Floats) -> Triangle:
     if not len(matrix):
-        return Triangle(matrix, matrix)  # LAPACK takes it for an error, and prints so
+        return Triangle(matrix)  # LAPACK takes it for an error, and prints so
     # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
     matrix = matrix if matrix.flags.f_contiguous else matrix.T
-    factor, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (matrix,))
-    if len(matrix) > plan.LARGEST_RESTING_SIDE:
-        return Triangle(_checked(*factor(matrix, lower=1, overwrite_a=1)))
-    with side_pools_at_rest():
-        lower = _checked(*factor(matrix, lower=1, overwrite_a=1))
-        return Triangle(lower, invert(lower, lower=1)[0])
-
-
-def _checked(lower: Floats, failed: int) -> Floats:
+    (factor,) = linalg.get_lapack_funcs(("potrf",), (matrix,))
+    with side_pools_at_rest() if len(matrix) <= plan.LARGEST_RESTING_SIDE else nullcontext():
+        lower, failed = factor(matrix, lower=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError(f"the leading minor of order {failed} is not positive")
-    return lower
+    return Triangle(lower)
 
 
 def row_parts(side: int) -> Iterator[tuple[int, int]]:

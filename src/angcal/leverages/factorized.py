@@ -164,6 +164,11 @@ def _size_of(gradient: Floats, *more: float) -> float:
     return float(max(np.abs(gradient).max(initial=0.0), *map(abs, more), 0.0)) or 1.0
 
 
+def _lengths(lines: Floats) -> Floats:
+    """‖x_i‖² of rows."""
+    return np.einsum("ij,ij->i", lines, lines).astype(np.float64)
+
+
 def _outer(lines: Floats) -> Floats:
     """LLᵀ of each of (g, m, k) lines; of one matrix by half of the products."""
     return (lines[0] @ lines[0].T)[None] if len(lines) == 1 else lines @ lines.swapaxes(1, 2)
@@ -233,12 +238,11 @@ class _Primal(WholeBlocks):
         return full, float(step[-1]) if self._fit_intercept else 0.0
 
     def leverages(self) -> Floats:
-        # One inverse of the factor and a product is twice as fast as solving for all rows.
-        parts, ones = [], np.ones((self._rows.shape[0], 1), dtype=self._scale.dtype)
-        for lines in self._scaled_lines(ones):
-            lines *= self._scale
-            parts.append(self._triangle.lengths(lines))
-        return np.concatenate(parts)
+        if self._rows.xp is np and self._all_lines is not None:
+            return _lengths(self._all_lines)
+        lines = self._scaled_lines(np.ones((self._rows.shape[0], 1), dtype=self._scale.dtype))
+        solved = (self._triangle.half_solved(np.multiply(x, self._scale, out=x)) for x in lines)
+        return np.concatenate([_lengths(part) for part in solved])
 
     @property
     def columns(self) -> int:
@@ -249,20 +253,20 @@ class _Primal(WholeBlocks):
 
     @cached_property
     def _all_lines(self) -> Any:
-        """Of all rows where these are few, as groups and rounds ask for them again and again."""
+        """L⁻¹x̃ of all rows where these are few, for all that is asked of them."""
         n = self._rows.shape[0]
         if n * self.columns > plan.BLOCK_ENTRIES:
             return None
         if self._rows.xp is not np:
             return self._lines_of(np.arange(n))
-        scaled = self._scaled_lines(np.ones((n, 1), dtype=self._scale.dtype))
-        return np.concatenate([self._triangle.half_solved(part * self._scale) for part in scaled])
+        (lines,) = self._scaled_lines(np.ones((n, 1), dtype=self._scale.dtype))
+        return self._triangle.half_solved(np.multiply(lines, self._scale, out=lines))
 
     def _lines_of(self, rows: np.ndarray) -> Any:
-        x, inverse = self._rows.lines(rows), self._triangle.inverse
+        x = self._rows.lines(rows)
         if self._rows.xp is not np:
-            return x @ self._rows.place((inverse * self._scale).T)
-        return self._triangle.half_solved(x.astype(inverse.dtype, copy=False) * self._scale)
+            return x @ self._rows.place((self._triangle.inverse * self._scale).T)
+        return self._triangle.half_solved(x.astype(self._scale.dtype, copy=False) * self._scale)
 
     def smooth(self, V: Floats) -> Floats:
         if self._rows.xp is not np:

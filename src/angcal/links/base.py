@@ -44,44 +44,47 @@ class ProbitMixture:
         slopes = normal_density(ratio) @ (self.weights / widened)[:, :, None]
         return ndtr(ratio) @ self.weights, slopes[:, :, 0]
 
-    def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+    def smooth(self, center: Floats, spread: float, order: int = 2) -> list[Floats]:
         """F, ∂F/∂m and ∂²F/∂m² of F(m) = E base(m + τZ), at every center m for one spread τ.
 
-        The heat equation gives the derivative in τ from the last: ∂F/∂τ = τ·∂²F/∂m².
+        ∂³F/∂m³ too where the order is 3. The heat equation gives the derivative in τ from the
+        second: ∂F/∂τ = τ·∂²F/∂m².
         """
         widened = np.hypot(self.widths, spread)
-        ratio = center[:, None] / widened
-        value = ndtr(ratio) @ self.weights
+        ratio, shares = center[:, None] / widened, self.weights / widened
         bells = normal_density(ratio)
-        slope = bells @ (self.weights / widened)
-        bend = -(bells * ratio) @ (self.weights / widened / widened)
-        return value, slope, bend
+        found = [ndtr(ratio) @ self.weights, bells @ shares, -(bells * ratio) @ (shares / widened)]
+        if order == 3:
+            found.append((bells * (ratio * ratio - 1.0)) @ (shares / widened / widened))
+        return found
 
 
 def far_left(center: Floats, spread: Floats | float) -> tuple[np.ndarray, Floats, Floats]:
-    """Where m < −τ²; there −m − τ² and exp(m + τ²/2), elsewhere m and 1."""
-    is_far = center < -(spread**2)
-    factor = np.exp(np.where(is_far, center + 0.5 * spread**2, 0.0))
-    return is_far, np.where(is_far, -center - spread**2, center), factor
+    """Where m < −τ²; −m − τ² there and m elsewhere; and exp(m + τ²/2) of those there."""
+    square = np.broadcast_to(spread, center.shape) ** 2
+    is_far = center < -square
+    factor = np.exp(center[is_far] + 0.5 * square[is_far])
+    return is_far, np.where(is_far, -center - square, center), factor
 
 
 class LogisticMixture(ProbitMixture):
     """A mixture for the logistic link, with its identity for the left tail."""
 
-    def smooth(self, center: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
-        """F, ∂F/∂m and ∂²F/∂m², small ones to full relative accuracy."""
+    def smooth(self, center: Floats, spread: float, order: int = 2) -> list[Floats]:
+        """F, ∂F/∂m, ∂²F/∂m² and perhaps ∂³F/∂m³, small ones to full relative accuracy."""
         # Capped so that it does not overflow: no score is as far to the left as −1e200.
         is_far, mirrored, factor = far_left(center, min(spread, 1e100))
         # Beyond, 1 − F is below 1e-17: most nodes of a steep curve need no sum.
         unsure = mirrored <= 40.0 + 9.0 * spread
-        value = np.ones_like(mirrored)
-        slope, bend = np.zeros_like(mirrored), np.zeros_like(mirrored)
-        value[unsure], slope[unsure], bend[unsure] = super().smooth(mirrored[unsure], spread)
-        return (
-            factor * value,
-            factor * np.where(is_far, value - slope, slope),
-            factor * np.where(is_far, value - 2.0 * slope + bend, bend),
-        )
+        found = np.zeros((order + 1, len(center)))
+        found[0] = 1.0
+        found[:, unsure] = super().smooth(mirrored[unsure], spread, order)
+        # The k-th derivative of exp(m + τ²/2)·G(−m − τ²) is that factor times (1 − ∂)ᵏG.
+        turned = found[:, is_far]
+        for k in range(1, order + 1):
+            turned[k:] = turned[k - 1 : -1] - turned[k:]
+        found[:, is_far] = turned * factor
+        return list(found)
 
 
 def kolmogorov_density(k: Floats) -> Floats:
@@ -269,7 +272,8 @@ class Link(ABC):
             Values, slopes and second derivatives.
         """
         if self.mixture is not None:
-            return self.mixture.smooth(center, spread)
+            value, slope, bend = self.mixture.smooth(center, spread)
+            return value, slope, bend
         step = 1e-4 * np.hypot(1.0, spread)
         noise = np.full(3 * len(center), spread)
         moved = np.concatenate([center, center + step, center - step])

@@ -101,15 +101,17 @@ class Logit(MixtureLink):
         return np.asarray(logistic_density(np.asarray(t, dtype=np.float64)))
 
     def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
-        _, at, factor = far_left(center, spread)
-        return factor * super()._smooth_base(at, spread)
+        is_far, at, factor = far_left(center, spread)
+        value = super()._smooth_base(at, spread)
+        value[is_far] *= factor
+        return value
 
     def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
         is_far, at, factor = far_left(center, spread)
         slope = super()._smooth_base_derivative(at, spread)
-        if is_far.any():
-            slope[is_far] = super()._smooth_base(at[is_far], spread[is_far]) - slope[is_far]
-        return factor * slope
+        value = super()._smooth_base(at[is_far], spread[is_far])
+        slope[is_far] = factor * (value - slope[is_far])
+        return slope
 
 
 @dataclass(frozen=True)

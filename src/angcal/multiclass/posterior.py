@@ -242,14 +242,15 @@ class ClassPosterior:
 
 def cosine_shares(alphas: Floats) -> tuple[Floats, Floats]:
     """(values of c, (m, values) shares): how likely each is at every slope α."""
-    cosines, alpha = np.array(BELIEF.cosines), alphas[:, None]
+    smallest = np.finfo(float).tiny  # of scores without a spread
+    cosines, alpha = np.array(BELIEF.cosines), np.maximum(alphas, smallest)[:, None]
     room = cosines**2 - alpha**2 * (1.0 - cosines**2) / 3.0
     possible = room > 0
     kappa = alpha / np.sqrt(np.where(possible, room, 1.0))
     off = (np.log(kappa) - BELIEF.log_scale) / BELIEF.log_scale_sd
-    density = np.exp(-0.5 * off**2) * (1.0 + kappa**2 * (1.0 - cosines**2) / 3.0)
-    density = np.where(possible, density, 0.0)
-    return cosines, density / density.sum(axis=1, keepdims=True)
+    # By logarithms: far from every expected scale all densities are no numbers.
+    density = np.log1p(kappa**2 * (1.0 - cosines**2) / 3.0) - 0.5 * off**2
+    return cosines, softmax(np.where(possible, density, -np.inf), axis=1)
 
 
 def typical_spread(scores: Floats, weights: Floats) -> float:

@@ -75,7 +75,7 @@ def naming_cs(strengths: Floats) -> Iterator[None]:
     except SingularHessianError as error:
         raise SingularHessianError(
             f"Cs up to {1.0 / strengths.min():.3g} are so weak for X that the fit is not unique; "
-            "leave out the largest of Cs, or pass a whole number to have a grid made for X."
+            "pass a list of Cs that ends below."
         ) from error
 
 

@@ -29,7 +29,14 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, slices
+from angcal.arrays import (
+    is_tensor,
+    namespace_of,
+    on_host,
+    placed_like,
+    slices,
+    transposed_product,
+)
 from angcal.rows import Rows, as_rows, dense_parts, times_columns
 from angcal.solvers.far_newton import require_finite
 
@@ -88,19 +95,16 @@ def column_deviations(X: Any, weights: Floats) -> Floats:
         second, _, unit = _moments(X, weights)
         return np.sqrt(second) * unit
     share, (n, d) = weights / weights.sum(), X.shape
-    # About the first row, so that columns far from zero lose no digits.
-    first = X[0].astype(np.float64)
     mean, second = np.zeros(d), np.zeros(d)
     with np.errstate(over="ignore", invalid="ignore"):
-        for rows in slices(n, plan.CACHE_ENTRIES, d):
-            steps = np.subtract(X[rows], first)
-            mean += share[rows] @ steps
-            second += share[rows] @ np.square(steps, out=steps)
+        for rows in slices(n, plan.CACHE_ENTRIES // 4, d):
+            x = np.asarray(X[rows], dtype=np.float64)
+            mean += share[rows] @ x
+            second += share[rows] @ np.square(x)
         found = second - mean**2
-        size = first**2 + second
-    # Squares of very large and very small numbers are none.
-    doubtful = np.flatnonzero(~((found > 1e-9 * second) & (size > 1e-200) & (size < 1e200)))
-    deviations = np.sqrt(np.where(found > 1e-24 * size, found, 0.0))
+    # Looked at again: columns so far from zero that digits are lost, and numbers without squares.
+    doubtful = np.flatnonzero(~((found > 1e-9 * second) & (second > 1e-200) & (second < 1e200)))
+    deviations = np.sqrt(np.maximum(found, 0.0))
     if len(doubtful):
         unit = _units_of(X[:, doubtful])
         part = X[:, doubtful] / unit
@@ -117,14 +121,13 @@ def _moments(X: Any, weights: Floats) -> tuple[Floats, Floats, Floats]:
     column varies by rounding only.
     """
     share, d = weights / weights.sum(), X.shape[1]
-    unit = np.ones(d)
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         unit = _units_of(X)
-    if sparse.issparse(X):
-        second, fourth, peak = *_of_sparse(X, share, unit), np.ones(d)
+        of_storage = _of_sparse if sparse.issparse(X) else _of_array
+        second, fourth, peak = *of_storage(X, share, unit), np.ones(d)
     else:
-        rows = X if isinstance(X, Rows) else as_rows(X, False)
-        found = rows.sum(_powers_of_block, (unit,), (share,), merge=_merged)
+        rows, unit = X if isinstance(X, Rows) else as_rows(X, False), np.ones(d)
+        found = rows.sum(_powers_of_block, (), (share,), merge=_merged)
         _, mean, second, _, fourth, peak = found
         require_finite(mean)
     return np.where(second > 1e-24 * peak**2, second, 0.0), fourth, unit
@@ -143,13 +146,12 @@ Powers = tuple[Any, Floats, Floats, Floats, Floats, Floats]
 """Weight, mean, sums of the second to fourth powers of deviations, and the largest |x|."""
 
 
-def _powers_of_block(X: Any, unit: Floats, weights: Floats) -> Powers:
-    """Those of the columns of X/unit."""
+def _powers_of_block(X: Any, weights: Floats) -> Powers:
+    """Those of the columns of a block."""
     xp, found = namespace_of(X), list[Powers]()
     entries = plan.PRODUCT_ENTRIES if is_tensor(X) else plan.CACHE_ENTRIES
     for part in slices(X.shape[0], entries, X.shape[1]):
         for _, x in dense_parts(X[part], entries):
-            x = x / placed_like(unit, x)
             w = placed_like(weights[part], x)
             total = float(xp.sum(w))
             mean = w @ x / total
@@ -174,6 +176,19 @@ def _merged(a: Powers, b: Powers) -> Powers:
         m4 = a4 + b4 + w * p * q * (p * p - p * q + q * q) * gap**4
         m4 = m4 + 6.0 * gap**2 * (p * p * b2 + q * q * a2) + 4.0 * gap * (p * b3 - q * a3)
     return w, mean_a + q * gap, m2, m3, m4, np.maximum(peak_a, peak_b)
+
+
+def _of_array(X: Floats, share: Floats, unit: Floats) -> tuple[Floats, Floats]:
+    """Second and fourth central moments of the columns of X/unit."""
+    # Fourth powers of these are numbers, so that no entry needs to be divided.
+    divided = not np.all((unit > 1e-70) & (unit < 1e70))
+    mean, second, fourth = transposed_product(X, share), np.zeros(len(unit)), np.zeros(len(unit))
+    mean = mean / unit if divided else mean
+    for rows in slices(len(X), plan.CACHE_ENTRIES // 4, len(unit)):
+        x = X[rows] / unit - mean if divided else X[rows] - mean
+        second += share[rows] @ np.square(x, out=x)
+        fourth += share[rows] @ np.square(x, out=x)
+    return (second, fourth) if divided else (second / unit**2, fourth / unit**4)
 
 
 def _of_sparse(X: Any, share: Floats, unit: Floats) -> tuple[Floats, Floats]:

@@ -16,31 +16,37 @@ from angcal.rows.base import Rows
 
 def forward_product(X: Any, V: Any) -> Any:
     """XV, in the precision of V."""
+    if _has_few_columns(X, V):
+        out = np.empty((V.shape[1], X.shape[0]), dtype=V.dtype)
+        for rows in slices(X.shape[0], plan.PIECE_ENTRIES, X.shape[1]):
+            for column, image in zip(V.T, out, strict=True):
+                np.matmul(X[rows], column, out=image[rows])
+        return out.T
     if V.dtype == np.float64:
         return product(X, V)
-    if _has_few_columns(V):
-        out = np.empty((V.shape[1], X.shape[0]), dtype=V.dtype)
-        for column, image in zip(V.T, out, strict=True):
-            np.matmul(X, column, out=image)
-        return out.T
     return (V.T @ X.T).T if _is_large(X, V) else X @ V
 
 
 def backward_product(X: Any, U: Any) -> Any:
     """XᵀU, in the precision of U."""
+    if _has_few_columns(X, U):
+        out = np.zeros((U.shape[1], X.shape[1]), dtype=U.dtype)
+        for rows in slices(X.shape[0], plan.PIECE_ENTRIES, X.shape[1]):
+            for column, sums in zip(U.T, out, strict=True):
+                sums += column[rows] @ X[rows]
+        return out.T
     if U.dtype == np.float64:
         return transposed_product(X, U)
-    if _has_few_columns(U):
-        out = np.empty((U.shape[1], X.shape[1]), dtype=U.dtype)
-        for column, sums in zip(U.T, out, strict=True):
-            np.matmul(column, X, out=sums)
-        return out.T
     return (U.T @ X).T if _is_large(X, U) else X.T @ U
 
 
-def _has_few_columns(V: Any) -> bool:
-    """Whether one product for each column is faster: BLAS copies X before it multiplies several."""
-    return V.ndim == 2 and 1 < V.shape[1] <= plan.FEW_COLUMNS
+def _has_few_columns(X: Any, V: Any) -> bool:
+    """Whether one product for each column is faster: BLAS copies X before it multiplies several.
+
+    Piece by piece, so that the others find it in the cache.
+    """
+    few = V.ndim == 2 and 1 < V.shape[1] <= plan.FEW_COLUMNS
+    return few and isinstance(X, np.ndarray) and X.dtype == V.dtype
 
 
 def _is_large(X: Any, V: Any) -> bool:

@@ -139,6 +139,6 @@ def rows_of_gram(
 
     def expand(v: Floats) -> Floats:
         # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
-        return back(linalg.solve_triangular(factor, v, lower=True, trans=1))
+        return back(linalg.solve_triangular(factor, v, lower=True, trans=1, check_finite=False))
 
     return RotatedRows(factor, expand, intercept, center, has_own_columns=False)

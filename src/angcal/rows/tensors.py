@@ -48,12 +48,12 @@ class TensorRows(Rows):
         # Not kept: a copy lives as long as what multiplies with it.
         return HalfTensorRows(self) if has_room_for_half(self.X) else self
 
-    @property
-    def marks(self) -> Floats:
-        """As those of `FarRows`."""
+    def marks(self, rows: np.ndarray | slice = slice(None)) -> Floats:
+        """As those of `FarRows`, of some rows."""
         directions = self.place(np.random.default_rng(0).normal(size=(3, self.shape[1])))
+        X = self.X if isinstance(rows, slice) else self.take(rows)
         # One by one: a product with three columns takes as long as five with one.
-        return on_host(self.xp.stack([self.X @ each for each in directions], axis=1))
+        return on_host(self.xp.stack([X @ each for each in directions], axis=1))
 
     def mean(self, axis: int = 0) -> Floats:
         """Means of the columns, as arrays have them."""

@@ -24,6 +24,8 @@ from angcal.arrays import factor_like, namespace_of, on_host
 
 # Share of rᵀz below which a column is solved to rounding.
 ROUNDING = 1e-30
+# A residual grows at most by M's condition number; beyond this M is singular to rounding.
+LARGEST_GROWTH = 1e12
 
 
 class NotConvergedError(RuntimeError):
@@ -194,8 +196,6 @@ class DelayedAccuracy:
     SHORTEST_DELAY, DELAY_SHARE = 4, 0.25
     # Steps without halving the error after which there is no hope.
     PATIENCE = 100
-    # A residual grows at most by M's condition number.
-    LARGEST_GROWTH = 1e12
 
     def __init__(self, accuracy: float) -> None:
         self._accuracy = accuracy
@@ -221,7 +221,7 @@ class DelayedAccuracy:
         self.error = float(shares.max(initial=0.0))
         if self.error < 0.5 * self._best:
             self._best, self._best_step = self.error, len(self._history)
-        grown = np.any(slope > self.LARGEST_GROWTH * self._start)
+        grown = np.any(slope > LARGEST_GROWTH * self._start)
         self.hopeless = bool(grown) or len(self._history) - self._best_step > self.PATIENCE
         return self.error <= self._accuracy or self.hopeless
 
@@ -234,16 +234,16 @@ class ResidualDrop:
     share : float or (k,) array
     """
 
-    hopeless = False
-
     def __init__(self, share: float | Floats) -> None:
-        self._share, self._enough = share, np.zeros(0)
+        self._share, self._start = share, np.zeros(0)
         self.missing: Any = 0.0
+        self.hopeless = False
 
     def begin(self, slope: Floats) -> None:
         """Residuals are measured by where they began."""
-        self._enough = self._share * slope
+        self._start = slope
 
     def done(self, gain: Floats, form: Floats, slope: Floats) -> bool:
-        """See :class:`StoppingRule`."""
-        return bool(np.all(slope <= self._enough))
+        """See :class:`StoppingRule`; ``hopeless`` where more steps would not help."""
+        self.hopeless = bool(np.any(slope > LARGEST_GROWTH * self._start))
+        return self.hopeless or bool(np.all(slope <= self._share * self._start))

@@ -41,12 +41,12 @@ def fisher_scoring(
     a whole one does not lower the loss. Ends where the next step would gain less than ``gain``, or
     where even twice the gain that it promises leaves the loss above ``limit``.
     """
-    theta = start.copy()
-    theta[0] = np.clip(theta[0], *bounds)
+    (low, high), theta = bounds, start.copy()
+    theta[0] = min(max(theta[0], low), high)
     here = evaluate(theta)
     for _ in range(20):
         value, gradient, information = here
-        uphill = gradient[0] > 0 if theta[0] == bounds[0] else gradient[0] < 0
+        uphill = gradient[0] > 0 if theta[0] == low else gradient[0] < 0
         held = int(theta[0] in bounds and uphill)
         step = np.zeros_like(gradient)
         step[held:] = _newton_step(information[held:, held:], gradient[held:])
@@ -58,7 +58,7 @@ def fisher_scoring(
         step = step / max(abs(float(step[0])), 1.0)
         for halvings in range(30):  # noqa: B007 (its last value counts)
             trial = theta + step
-            trial[0] = np.clip(trial[0], *bounds)
+            trial[0] = min(max(trial[0], low), high)
             found = evaluate(trial)
             if found[0] <= value:
                 break
