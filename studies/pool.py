@@ -30,6 +30,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 from angcal import AngularLogisticRegressionCV
 from angcal._typing import Floats
+from angcal.arrays import dense
 from angcal.files import write_text
 from studies import RESULTS
 from studies.datasets import available
@@ -66,7 +67,7 @@ class Draw:
         What the n rows scale up, because they hardly have it, would be all that methods see which
         go by distances or by variance.
         """
-        rows = [r.toarray() if sparse.issparse(r) else r for r in (self.X, self.pool, self.X_test)]
+        rows = [dense(each) for each in (self.X, self.pool, self.X_test)]
         scaler = StandardScaler().fit(np.vstack(rows[:2]))
         X, pool, X_test = (scaler.transform(each) for each in rows)
         return X, pool, X_test

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA
@@ -20,12 +20,8 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.svm import LinearSVC
 
 from angcal._typing import Floats
+from angcal.arrays import dense
 from studies.peers.methods import Folds
-
-
-def dense(X: Any) -> Floats:
-    """Rows as an array."""
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
 
 
 def evidence(X: Any, y: np.ndarray, X_new: Any, moderated: bool = True) -> Floats:

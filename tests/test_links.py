@@ -155,11 +155,20 @@ def test_smooth_equals_fifty_digit_closed_form(name):
     assert max(smoothing_error(name, case, CLOSED_FORMS[name]) for case in GRID) < 2e-12
 
 
-@pytest.mark.parametrize("spread", [0.999, 1.001])
-def test_small_logit_probabilities_keep_relative_accuracy(spread):
-    smoothed = float(Logit().smooth(-60.0, spread))
-    exact = reference_by_quadrature("logit", -60.0, spread)
-    assert abs(smoothed / exact - 1) < 1e-13
+@pytest.mark.parametrize(
+    ("center", "spread", "accuracy"),
+    [(-60.0, 0.999, 1e-13), (-60.0, 1.001, 1e-13), (-99, 10, 1e-10)],
+)
+def test_small_logit_probabilities_keep_relative_accuracy(center, spread, accuracy):
+    smoothed = float(Logit().smooth(center, spread))
+    exact = reference_by_quadrature("logit", center, spread)
+    assert abs(smoothed / exact - 1) < accuracy
+
+
+def test_small_logit_slopes_keep_relative_accuracy():
+    # Far to the left F is an exponential, and its own slope.
+    slope, value = Logit().smooth_derivative(-200.0, 3.0), Logit().smooth(-200.0, 3.0)
+    assert float(slope / value) == pytest.approx(1.0, abs=1e-13)
 
 
 # ------------------------------------------------------------------ base, derivative, parameters

@@ -126,6 +126,11 @@ def softmax(logits: Any, axis: int = 1) -> Any:
     return p / xp.sum(p, axis=axis, keepdims=True)
 
 
+def dense(X: Any) -> Any:
+    """X as an array of doubles; a sparse matrix is filled in."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+
+
 def slices(count: int, entries: int, width: int = 1) -> Iterator[slice]:
     """Slices of `count` rows, as many at a time as have so many entries, and one at least."""
     step = max(1, entries // max(width, 1))
@@ -145,7 +150,7 @@ def linear_scores(X: Any, coef: Floats, intercept: Any) -> Floats:
         if not far.any() or is_tensor(X):
             return scores
         rows = X[np.flatnonzero(far)] if hasattr(X, "shape") else np.asarray(X)[far]
-        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+        rows = dense(rows)
         along = (rows / np.abs(rows).max(axis=1, keepdims=True)) @ coef
         size = np.abs(along).reshape(len(along), -1).max(axis=1)
         size = size.reshape(-1, *[1] * (along.ndim - 1))

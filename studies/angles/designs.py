@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_sample_images
 from sklearn.feature_extraction.image import extract_patches_2d
 
@@ -32,6 +31,7 @@ from angcal.angle import (
     observable_angle,
     training_sign,
 )
+from angcal.arrays import dense
 from angcal.covariance import precision, score_scale
 from angcal.files import write_text
 from angcal.observables import observe
@@ -91,8 +91,7 @@ def load(name: str) -> np.ndarray | None:
     path = Path(os.environ.get("ANGCAL_DATA", "")) / f"{name}.npz"
     if "ANGCAL_DATA" not in os.environ or not path.exists():
         return None
-    rows = read(path, None).rows
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=float)
+    return dense(read(path, None).rows)
 
 
 def paper_angle(fit: LinearFit, inverse: Any, norm: float, sign: float) -> Angle:

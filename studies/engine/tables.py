@@ -15,6 +15,8 @@ HEADER = ("quantity", "paper", "measured (± standard error)", "holds?")
 NOTHING = "—"
 """Cell of a column that has nothing to say."""
 MOST_DECIMALS = 5
+CLEAR = 2.0
+"""Standard errors from which on a difference counts."""
 Columns = Mapping[str, Callable[[Any], str]]
 """Header of each column, and its cell for a row."""
 BLOCK = re.compile(r"(<!-- table: ([a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -112,7 +114,7 @@ def yes_or_no(holds: bool) -> str:
 
 def verdict(mean: float, error: float, bound: float, *, below: bool) -> str:
     """Whether mean ± two standard errors lies on the stated side of the bound."""
-    if not abs(mean - bound) > 2.0 * error:
+    if not abs(mean - bound) > CLEAR * error:
         return "undecided"
     return yes_or_no((mean < bound) == below)
 

@@ -27,6 +27,7 @@ from angcal.baselines import PlattScaling
 from angcal.curve import tabulated_probability
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
+from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.simulation import Simulation, simulate
 from studies.engine.experiment import Cell, Experiment, Tables, Trial, grid, significant
 from studies.engine.runner import trial_generator
@@ -60,8 +61,6 @@ METHODS = {
 """What each method is given."""
 HOLDOUT = 100
 N_BINS = 15
-# Keeps KL finite where a score saturates the sigmoid.
-PROBABILITY_FLOOR = 1e-12
 
 
 @dataclass(frozen=True)
@@ -242,6 +241,7 @@ def true_curve(fitted: FittedDraw, scores: Floats) -> Floats:
 
 def measured(prediction: Prediction, y: Floats, truth: Floats, best: Floats) -> dict[str, Cell]:
     """ECE, debiased ECE, KL to σ(w*ᵀx), and E|p − F| where p is a function of the main score."""
+    # KL stays finite where a score saturates the sigmoid.
     p = np.clip(prediction.probability, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
     gap = float(np.mean(np.abs(p - best))) if prediction.of_main_score else float("nan")
     numbers = {

@@ -19,11 +19,8 @@ from matplotlib.patches import Patch, Rectangle
 from angcal._typing import Floats
 from studies.engine.experiment import Frames
 from studies.engine.figures import FULL_WIDTH, letter, new_figure
-from studies.engine.tables import Columns, markdown, table_of
+from studies.engine.tables import CLEAR, Columns, markdown, table_of
 from studies.paper.phase import CV, CV_SINGLE, METHODS, ROUTES, SPLIT, PhaseSettings
-
-CLEAR = 2.0
-"""Standard errors of a paired difference beyond which it counts."""
 
 PEERS = {"uncalibrated": "U", "Platt 100": "P", SPLIT: "S", CV: "C", CV_SINGLE: "E"}
 CONTENDERS: dict[str, dict[str, str]] = {

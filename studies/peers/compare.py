@@ -28,11 +28,10 @@ from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
 
 from studies.engine.experiment import Frames
 from studies.engine.store import UnfinishedError
+from studies.engine.tables import CLEAR
 
 CELL = ["dataset", "ratio"]
 """What tells one cell from another, with two classes."""
-CLEAR = 2.0
-"""Standard errors from which on a difference counts."""
 SIGNIFICANCE = 0.05
 REGULAR = 0.9
 COMPARED = ("angcal", "peers")

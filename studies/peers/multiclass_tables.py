@@ -119,7 +119,7 @@ def _section(title: str, rows: pd.DataFrame, own: str, settings: MulticlassSetti
     if len(one_model(usual).columns) < len(usual.columns):
         parts += _ranked("All methods", rows, whole(usual))
     if len(small):
-        kept = rows.set_index([*CELL, "split"]).loc[small.index].reset_index()
+        kept = rows_of(rows, small)
         parts.append(
             f"The same with the costly methods, where n·d·K is at most {settings.costly_entries:,},"
             f" over the first {settings.costly_splits} splits."

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from angcal._typing import Floats, Matrix
+from angcal._typing import Floats
+from angcal.arrays import dense
 from studies import rivals
 from studies.peers.methods import (
     FOLDS,
@@ -152,12 +152,8 @@ def _cross_venn_abers(training: Training, base: Base) -> Fitted:
         n_splits=FOLDS,
         random_state=training.seed,
     )
-    fitted.fit(_dense(training.X), training.y)
-    return Fitted(lambda X: np.asarray(fitted.predict_proba(_dense(X)))[:, 1])
-
-
-def _dense(X: Matrix) -> Any:
-    return X.toarray() if sparse.issparse(X) else X
+    fitted.fit(dense(training.X), training.y)
+    return Fitted(lambda X: np.asarray(fitted.predict_proba(dense(X)))[:, 1])
 
 
 def _holdout_methods(base: Base) -> list[Method]:

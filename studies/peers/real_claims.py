@@ -7,7 +7,6 @@ import pandas as pd
 from studies.engine.experiment import Frames
 from studies.engine.tables import NOTHING, markdown
 from studies.peers.compare import (
-    CELL,
     by_method,
     cell_means,
     cell_of,
@@ -20,7 +19,7 @@ from studies.peers.compare import (
 from studies.peers.methods import AVERAGED, OWN_NAMES, TUNED
 from studies.peers.peers import BBAI, EVIDENCE, METHODS
 from studies.peers.real import RealSettings
-from studies.peers.real_tables import lost_cells, where_costly
+from studies.peers.real_tables import lost_cells, rows_of, where_costly
 from studies.planner.outcomes import half_of
 
 RIVALS = ("logistic tuned", EVIDENCE, BBAI, "CV temperature, tuned")
@@ -41,11 +40,11 @@ def summarize_claims(frames: Frames, settings: RealSettings) -> str:
         "out every method that deploys an average:"
     )
     small = where_costly(by_method(rows, "log_loss"))
-    indexed, size = rows.set_index([*CELL, "split"]), f"n·d up to {settings.costly_entries:,}"
-    scopes = [("all", rows), (size, indexed.loc[small.index].reset_index())]
+    size = f"n·d up to {settings.costly_entries:,}"
+    scopes = [("all", rows), (size, rows_of(rows, small))]
     if EVIDENCE in small:
-        where = small.index[small[EVIDENCE].notna()]
-        scopes.append((f"{size}, where evidence was run", indexed.loc[where].reset_index()))
+        where = small[small[EVIDENCE].notna()]
+        scopes.append((f"{size}, where evidence was run", rows_of(rows, where)))
     lines = [
         line
         for title, kept in scopes

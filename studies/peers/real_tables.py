@@ -105,7 +105,7 @@ def _ranked(rows: pd.DataFrame, means: pd.DataFrame, settings: RealSettings) -> 
 
 
 def rows_of(rows: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
-    """Those of the cells of ``means``."""
+    """Those of the cells of ``means``, or of some splits of cells."""
     return rows.set_index([*means.index.names]).loc[means.index].reset_index()
 
 
@@ -210,7 +210,7 @@ def _costly(rows: pd.DataFrame, settings: RealSettings) -> list[str]:
         f"{_small(settings)}, where costly methods were run as well. Those that are tuned by folds "
         "search a penalty inside every fold:"
     )
-    kept = rows.set_index([*CELL, "split"]).loc[values.index].reset_index()
+    kept = rows_of(rows, values)
     means = everywhere(cell_means(regular(values)))
     dropped = [name for name in values if name not in means]
     told = f"Not ranked, as it was run on a part of the splits or failed: {listed(dropped)}."

@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, clone
 
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, namespace_of, on_host, placed_like
+from angcal.arrays import dense, is_tensor, namespace_of, on_host, placed_like
 from angcal.covariance.matrix_free import PoolInverse, StagnationError, probes_needed
 from angcal.leverages import weighted_gram
 from angcal.pools import Pool, open_pool, without_constants
@@ -107,7 +107,7 @@ def is_operator(covariance: Any) -> bool:
 def check_covariance(matrix: Any, n_features: int) -> Floats:
     """Return the matrix as floats, or raise an error that says what is wrong with it."""
     try:
-        S = np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+        S = dense(matrix)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"covariance={matrix!r} is neither a ({n_features}, {n_features}) matrix, nor an "

@@ -18,11 +18,10 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import is_dask
+from angcal.arrays import dense, is_dask
 from angcal.dask.engine import FAN_IN, Engine, flat_keys
 from angcal.rows import FarRows, Stacked, added, times_columns
 
@@ -214,7 +213,7 @@ def _stacked_and_added(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any
 
 def _rows_of_block(X: Any, index: np.ndarray) -> Floats:
     rows = X[index]
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+    return dense(rows)
 
 
 def _whole_block(X: Any) -> Any:

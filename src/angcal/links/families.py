@@ -12,16 +12,17 @@ from scipy.special import expit, ndtr, voigt_profile
 
 from angcal._typing import Floats
 from angcal.links.base import (
-    Kernel,
     Link,
     LogisticMixture,
     ProbitMixture,
+    far_left,
     first,
     logit_nodes,
     piecewise,
 )
 from angcal.links.quadrature import (
     FixedRule,
+    Integrand,
     adaptive_expectation,
     density_rule,
     noise_rule,
@@ -45,45 +46,29 @@ def gumbel_density(t: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class DistributionLink(Link):
-    """base(t) = P(L ≤ t): E base(m + τZ) = P(L − τZ ≤ m) = E Φ((m − L)/τ).
+class MixtureLink(Link):
+    """base(t) = Σ_k w_k Φ(t/s_k), hence E base(m + τZ) = Σ_k w_k Φ(m/√(s_k² + τ²))."""
 
-    Both expectations are trapezoidal sums that converge exponentially. Over Z the strip of
-    analyticity is proportional to 1/τ, over L it does not depend on τ: the first serves
-    τ ≤ 1, the second τ > 1. Rules of a family are computed once, with the class.
-    """
-
-    over_noise: ClassVar[FixedRule]
-    over_variable: ClassVar[FixedRule]
+    over_widths: ClassVar[FixedRule]
 
     def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
-        return self._by_size(self.base, self._value_by_cdf, center, spread)
+        return self.over_widths.expectation(
+            lambda m, s, k: ndtr(m / np.hypot(k, s)), center, spread
+        )
 
     def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
-        return self._by_size(self.base_derivative, self._slope_by_cdf, center, spread)
+        def slope(m: Floats, s: Floats, k: NDArray[Any]) -> Floats:
+            widened = np.hypot(k, s)
+            return normal_density(m / widened) / widened
 
-    def _by_size(
-        self, f: Callable[[Floats], Floats], by_cdf: Kernel, center: Floats, spread: Floats
-    ) -> Floats:
-        def by_noise(m: Floats, s: Floats) -> Floats:
-            return self.over_noise.expectation(lambda m, s, z: f(m + s * z), m, s)
-
-        return piecewise(spread <= 1.0, by_noise, by_cdf, center, spread)
-
-    def _value_by_cdf(self, center: Floats, spread: Floats) -> Floats:
-        return self.over_variable.expectation(lambda m, s, l: ndtr((m - l) / s), center, spread)
-
-    def _slope_by_cdf(self, center: Floats, spread: Floats) -> Floats:
-        return self.over_variable.expectation(
-            lambda m, s, l: normal_density((m - l) / s) / s, center, spread
-        )
+        return self.over_widths.expectation(slope, center, spread)
 
 
 @dataclass(frozen=True)
-class Logit(DistributionLink):
+class Logit(MixtureLink):
     """base(t) = 1/(1 + exp(−t)).
 
-    Smoothed by trapezoidal sums, absolute error about 1e-15; small probabilities keep their
+    Smoothed as a mixture of 29 probits, absolute error about 1e-15; small probabilities keep their
     relative accuracy.
 
     Parameters
@@ -105,9 +90,7 @@ class Logit(DistributionLink):
     family: ClassVar[str] = "logit"
     mixture = ProbitMixture(*logit_nodes(0.2, -1.6, 1.4))
     fine_mixture = LogisticMixture(*logit_nodes(0.16, -1.6, 1.44))
-    # Poles at t = ±iπ; the mass outside [−37, 37] is below 2e-16.
-    over_noise: ClassVar[FixedRule] = noise_rule(step=0.45)
-    over_variable: ClassVar[FixedRule] = density_rule(logistic_density, -37.0, 37.0, step=0.46)
+    over_widths: ClassVar[FixedRule] = FixedRule(*logit_nodes(0.12, -1.8, 1.6)[::-1])
 
     def base(self, t: ArrayLike) -> Floats:
         """1/(1 + exp(−t))."""
@@ -117,23 +100,29 @@ class Logit(DistributionLink):
         """exp(−t)/(1 + exp(−t))²."""
         return np.asarray(logistic_density(np.asarray(t, dtype=np.float64)))
 
-    def _value_by_cdf(self, center: Floats, spread: Floats) -> Floats:
-        # Far left the mass of L that matters lies outside the nodes. There the exact identity
-        # F(m) = exp(m + τ²/2)·F(−m − τ²) replaces a tiny F by one above 1/2.
-        mirrored = -center - spread**2
-        far_left = mirrored > 0
-        value = super()._value_by_cdf(np.where(far_left, mirrored, center), spread)
-        return np.where(
-            far_left, np.exp(np.where(far_left, center + 0.5 * spread**2, 0.0)) * value, value
-        )
+    def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
+        is_far, at, factor = far_left(center, spread)
+        value = super()._smooth_base(at, spread)
+        value[is_far] *= factor
+        return value
+
+    def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
+        is_far, at, factor = far_left(center, spread)
+        slope = super()._smooth_base_derivative(at, spread)
+        value = super()._smooth_base(at[is_far], spread[is_far])
+        slope[is_far] = factor * (value - slope[is_far])
+        return slope
 
 
 @dataclass(frozen=True)
-class ComplementaryLogLog(DistributionLink):
+class ComplementaryLogLog(Link):
     """base(t) = 1 − exp(−exp(t)).
 
-    Smoothed by trapezoidal sums, absolute error about 1e-15 (probabilities below 1e-12 keep
-    few digits where scale·sd > 1).
+    With L of the Gumbel distribution, base(t) = P(L ≤ t), so that E base(m + τZ) = E Φ((m − L)/τ).
+    Both expectations are smoothed by trapezoidal sums that converge exponentially, with an absolute
+    error of about 1e-15 (probabilities below 1e-12 keep few digits where scale·sd > 1). Over Z the
+    strip of analyticity is proportional to 1/τ, over L it does not depend on τ: the first serves
+    τ ≤ 1, the second τ > 1.
 
     Parameters
     ----------
@@ -163,9 +152,29 @@ class ComplementaryLogLog(DistributionLink):
         """exp(t − exp(t))."""
         return np.asarray(gumbel_density(np.asarray(t, dtype=np.float64)))
 
+    def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
+        return self._by_size(self.base, lambda m, s, l: ndtr((m - l) / s), center, spread)
+
+    def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
+        def bell(m: Floats, s: Floats, l: NDArray[Any]) -> Floats:
+            return normal_density((m - l) / s) / s
+
+        return self._by_size(self.base_derivative, bell, center, spread)
+
+    def _by_size(
+        self, f: Callable[[Floats], Floats], of_variable: Integrand, center: Floats, spread: Floats
+    ) -> Floats:
+        def by_noise(m: Floats, s: Floats) -> Floats:
+            return self.over_noise.expectation(lambda m, s, z: f(m + s * z), m, s)
+
+        def by_variable(m: Floats, s: Floats) -> Floats:
+            return self.over_variable.expectation(of_variable, m, s)
+
+        return piecewise(spread <= 1.0, by_noise, by_variable, center, spread)
+
 
 @dataclass(frozen=True)
-class Probit(Link):
+class Probit(MixtureLink):
     """base(t) = Φ(t), hence E base(m + τZ) = Φ(m/√(1 + τ²)).
 
     Parameters
@@ -185,6 +194,7 @@ class Probit(Link):
 
     family: ClassVar[str] = "probit"
     mixture = fine_mixture = ProbitMixture(np.ones(1), np.ones(1))
+    over_widths: ClassVar[FixedRule] = FixedRule(np.ones(1), np.ones(1))
 
     def base(self, t: ArrayLike) -> Floats:
         """Φ(t)."""
@@ -194,13 +204,6 @@ class Probit(Link):
         """φ(t)."""
         # φ(40) = 0 in double precision: the cap only keeps t² from overflowing.
         return np.asarray(normal_density(np.clip(np.asarray(t, dtype=np.float64), -40.0, 40.0)))
-
-    def _smooth_base(self, center: Floats, spread: Floats) -> Floats:
-        return self.base(center / np.hypot(1.0, spread))
-
-    def _smooth_base_derivative(self, center: Floats, spread: Floats) -> Floats:
-        widened = np.hypot(1.0, spread)
-        return self.base_derivative(center / widened) / widened
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.special import entr
 
 from angcal._typing import Floats
+from angcal.arrays import dense
 from angcal.links import Logit
 from angcal.losses import Logistic
 from angcal.penalty_path import LooCurves, make_design, observe_path, penalty_shares
@@ -229,7 +230,7 @@ def plan_from_pilot(
     wanted = checked_numbers(n, n0)
     _check_pilot(labels)
     rng = np.random.default_rng(random_state)
-    rows, others = _dense(X), None if pool is None else _some_rows(pool, rng)
+    rows, others = dense(X), None if pool is None else _some_rows(pool, rng)
     spectrum = Spectrum.of_rows(rows if others is None else np.vstack([rows, others]))
     observed = observe_pilot(rows, labels)
     prevalence = (labels.sum() + 1.0) / (n0 + 2.0)
@@ -269,16 +270,11 @@ def _check_pilot(labels: Floats) -> None:
         )
 
 
-def _dense(X: Any) -> Floats:
-    rows = X.toarray() if hasattr(X, "toarray") else X
-    return np.asarray(rows, dtype=np.float64)
-
-
 def _some_rows(pool: Any, rng: np.random.Generator) -> Floats:
     count, most = pool.shape[0], 700  # enough for a spectrum; the cost grows with their square
     if count > most:
         pool = pool[np.sort(rng.choice(count, most, replace=False))]
-    return _dense(pool)
+    return dense(pool)
 
 
 def posterior(learning: Learning, observed: Observed) -> Floats:

@@ -18,6 +18,7 @@ from scipy.optimize import nnls
 from scipy.special import logsumexp
 
 from angcal._typing import Floats
+from angcal.arrays import dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +166,7 @@ def sample_eigenvalues(X: Any) -> tuple[Floats, int]:
     n, d = X.shape
     if n < 3:
         raise ValueError(f"X has {n} rows; a spectrum needs three or more.")
-    dense = X.toarray() if hasattr(X, "toarray") else X
-    centered = np.asarray(dense, dtype=np.float64) - np.asarray(X.mean(axis=0)).reshape(1, d)
+    centered = dense(X) - np.asarray(X.mean(axis=0)).reshape(1, d)
     varying = int(np.count_nonzero(np.abs(centered).max(axis=0) > 1e-12))
     gram = centered @ centered.T if n <= d else centered.T @ centered
     found = np.maximum(np.linalg.eigvalsh(gram)[::-1] / (n - 1), 0.0)
