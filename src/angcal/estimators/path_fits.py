@@ -120,7 +120,8 @@ class PathFit:
         return self._scores("log_loss")
 
     def _scores(self, scoring: str) -> Floats:
-        errors = self.curves.sampling_error(scoring, self.observed)
+        known = scoring == self.scoring
+        errors = self.errors if known else self.curves.sampling_error(scoring, self.observed)
         return np.asarray(getattr(self.curves, scoring) + errors)
 
     def _judged_by(self, scoring: str) -> Floats:
