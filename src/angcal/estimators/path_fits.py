@@ -108,10 +108,8 @@ class PathFit:
         found, m = self.solution, len(self.Cs)
         coefs, levels = self.design.restore(on_host(found.coef).T, on_host(found.intercepts))
         if len(coefs) > m:
-            coefs, levels = (
-                coefs.reshape(-1, m, coefs.shape[1]).swapaxes(0, 1),
-                levels.reshape(-1, m).T,
-            )
+            coefs = coefs.reshape(-1, m, coefs.shape[1]).swapaxes(0, 1)
+            levels = levels.reshape(-1, m).T
         return np.ascontiguousarray(coefs), levels
 
     @cached_property
