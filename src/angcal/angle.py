@@ -349,7 +349,7 @@ def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:
         p = tabulated_probability(link, cosine, scores)
     else:
         center = link.scale * cosine * scores + link.offset
-        p = link.mixture.smooth(center, link.scale * noise_share(cosine))[0]
+        p = link.mixture.values(center, link.scale * noise_share(cosine))
     return np.clip(p, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
 
 

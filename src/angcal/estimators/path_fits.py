@@ -108,10 +108,8 @@ class PathFit:
         found, m = self.solution, len(self.Cs)
         coefs, levels = self.design.restore(on_host(found.coef).T, on_host(found.intercepts))
         if len(coefs) > m:
-            coefs, levels = (
-                coefs.reshape(-1, m, coefs.shape[1]).swapaxes(0, 1),
-                levels.reshape(-1, m).T,
-            )
+            coefs = coefs.reshape(-1, m, coefs.shape[1]).swapaxes(0, 1)
+            levels = levels.reshape(-1, m).T
         return np.ascontiguousarray(coefs), levels
 
     @cached_property
@@ -120,7 +118,8 @@ class PathFit:
         return self._scores("log_loss")
 
     def _scores(self, scoring: str) -> Floats:
-        errors = self.curves.sampling_error(scoring, self.observed)
+        known = scoring == self.scoring
+        errors = self.errors if known else self.curves.sampling_error(scoring, self.observed)
         return np.asarray(getattr(self.curves, scoring) + errors)
 
     def _judged_by(self, scoring: str) -> Floats:

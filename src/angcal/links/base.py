@@ -37,6 +37,10 @@ class ProbitMixture:
     weights: Floats
     widths: Floats
 
+    def values(self, center: Floats, spread: float) -> Floats:
+        """F of F(m) = E base(m + τZ), at every center m for one spread τ."""
+        return ndtr(center[:, None] / np.hypot(self.widths, spread)) @ self.weights
+
     def values_and_slopes(self, centers: Floats, spreads: Floats) -> tuple[Floats, Floats]:
         """F and ∂F/∂m of F(m) = E base(m + τZ) for rows of centers m, each with its spread τ."""
         widened = np.hypot(self.widths, spreads[:, None])

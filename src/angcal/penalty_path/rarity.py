@@ -29,14 +29,7 @@ from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import (
-    is_tensor,
-    namespace_of,
-    on_host,
-    placed_like,
-    slices,
-    transposed_product,
-)
+from angcal.arrays import is_tensor, namespace_of, on_host, placed_like, slices
 from angcal.rows import Rows, as_rows, dense_parts, times_columns
 from angcal.solvers.far_newton import require_finite
 
@@ -182,8 +175,8 @@ def _of_array(X: Floats, share: Floats, unit: Floats) -> tuple[Floats, Floats]:
     """Second and fourth central moments of the columns of X/unit."""
     # Fourth powers of these are numbers, so that no entry needs to be divided.
     divided = not np.all((unit > 1e-70) & (unit < 1e70))
-    mean, second, fourth = transposed_product(X, share), np.zeros(len(unit)), np.zeros(len(unit))
-    mean = mean / unit if divided else mean
+    second, fourth = np.zeros((2, len(unit)))
+    mean = as_rows(X, False).pull(share) / (unit if divided else 1.0)
     for rows in slices(len(X), plan.CACHE_ENTRIES // 4, len(unit)):
         x = X[rows] / unit - mean if divided else X[rows] - mean
         second += share[rows] @ np.square(x, out=x)
