@@ -24,7 +24,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "real.md": ("paper",),
     "multiclass.md": ("angles", "multiclass"),
     "real_labels.md": ("real",),
-    "research.md": ("curves", "golden", "shrinkage"),
+    "research.md": ("curves", "golden", "shrinkage", "harm"),
     "intervals.md": ("intervals",),
     "angle.md": ("coverage",),
     "guide/groups.md": ("groups",),

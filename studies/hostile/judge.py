@@ -74,7 +74,7 @@ def judge(case: Case) -> Outcome:
         return found
     silent = not [w for w in caught if not issubclass(w.category, FutureWarning)]
     if silent and case.fair:
-        harm = _harm(model, data, p, case)
+        harm = harm_of(model, data, p, case)
         if harm > HARM:
             kind = "harm, calibrator" if case.model in CALIBRATORS else "harm"
             return Outcome(kind, f"{harm:.3f} nats above the better of plain and prevalence")
@@ -133,7 +133,7 @@ def _monotone(scores: Floats, p: Floats) -> bool:
     return bool(steps.min(initial=0.0) >= -1e-9 or steps.max(initial=0.0) <= 1e-9)
 
 
-def _harm(model: Any, data: Data, p: Floats, case: Case) -> float:
+def harm_of(model: Any, data: Data, p: Floats, case: Case) -> float:
     """Expected log-loss on fresh rows beyond the better of plain and prevalence, in nats."""
     classes = list(model.classes_)
     places = [classes.index(name) if name in classes else -1 for name in data.names]
