@@ -81,27 +81,18 @@ def _ends(
     factors: Floats | None = None,
 ) -> Floats:
     """On the scale of the laws, a part of the rows at a time."""
+    levels = (0.5 - 0.5 * confidence, 0.5 + 0.5 * confidence)
+
+    def of_block(rows: slice) -> Floats:
+        pairs = zip(laws, scores, strict=True)
+        mixture = pooled(shares, [getattr(law, kind)(each[rows]) for law, each in pairs])
+        mixture = mixture if factors is None else mixture.tilted(factors)
+        return np.stack([mixture.quantile(level) for level in levels], axis=-1)
+
     # About as many parts of a mixture for each row and class as there are draws.
     width = len(scores[0][:1].ravel()) * DRAWS * DRAW_GROUPS
     parts = slices(max(len(scores[0]), 1), plan.BLOCK_ENTRIES, width)
-    blocks = [[each[rows] for each in scores] for rows in parts]
-    given = kind, confidence, factors
-    return np.concatenate([_ends_of_block(shares, laws, each, *given) for each in blocks])
-
-
-def _ends_of_block(
-    shares: Sequence[float],
-    laws: Sequence[Law],
-    scores: Sequence[Floats],
-    kind: str,
-    confidence: float,
-    factors: Floats | None,
-) -> Floats:
-    mixtures = [getattr(law, kind)(each) for law, each in zip(laws, scores, strict=True)]
-    mixture = pooled(shares, mixtures)
-    mixture = mixture if factors is None else mixture.tilted(factors)
-    levels = (0.5 - 0.5 * confidence, 0.5 + 0.5 * confidence)
-    return np.stack([mixture.quantile(level) for level in levels], axis=-1)
+    return np.concatenate([of_block(rows) for rows in parts])
 
 
 def _by_table(law: TwoClassLaw, scores: Floats, kind: str, confidence: float) -> Floats:
