@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -226,17 +226,14 @@ def _near_copies(X: Matrix) -> np.ndarray | None:
     """Numbers of rows in clusters far smaller than the distances between them; None without any."""
     n, d = X.shape
     rng = np.random.default_rng(1)
-    directions = rng.normal(size=(d, MARKS)) if d > MARKS else None
-
-    def places(rows: Any) -> Floats:
-        own: Any = X[rows] if directions is None else product(X[rows], directions)
-        own = np.asarray(own.toarray() if sparse.issparse(own) else own, dtype=np.float64)
-        return (own - own.mean(axis=0)) / max(float(np.abs(own).max()), np.finfo(float).tiny)
-
+    if d > MARKS:
+        X = product(X, rng.normal(size=(d, MARKS)))
+    places = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    places = (places - places.mean(axis=0)) / np.abs(places).max()
     # So many copies that they do harm are among some of the rows too.
-    if n > LOOKED_AT and _gap(places(rng.choice(n, LOOKED_AT, replace=False)), rng) is None:
+    if n > LOOKED_AT and _gap(places[rng.choice(n, LOOKED_AT, replace=False)], rng) is None:
         return None
-    found = _gap(places(slice(None)), rng)
+    found = _gap(places, rng)
     if found is None:
         return None
     first, second = found
