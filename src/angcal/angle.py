@@ -218,7 +218,7 @@ def observable_angle(
     if usual[1] - usual[0] > 1.0:
         reason += "; the signal is so weak for so few rows that the angle is hardly known"
     elif parts.noise.nearly_cancels(near):
-        reason += "; the penalty is so weak that the interval is longer than its confidence asks"
+        reason += "; N and T nearly cancel, so the interval is longer than its confidence asks"
     # A systematic part grows with the unevenness of the rows, more so where Σ⁻¹ is estimated.
     bias = (0.06 if precision.estimated else 0.03) * observables.unevenness
     z, usual_z = quantile(confidence), quantile(0.95)

@@ -213,7 +213,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         if many and training.groups is None and self._needs_few_rows(pool):
             return self._keep(self._fit_few_rows(training))
         rows, fits, observed = self._fit_model(training)  # (A), (B)
-        distinct = warn_about_repeats(training, rows, observed)
+        together = warn_about_repeats(training, rows, observed)
         options = self._options(pool, rows, sign_holdout=self._validated_holdout())
         result = self._calibrated(fits, observed, training, options)  # (C), (D)
         warn_if_unlike(options.pool, rows)
@@ -222,7 +222,7 @@ class AngularCalibratedClassifier(AngularBase, AroundModel):
         if elsewhere:
             self.passes_ = rows.passes
         self._keep(result)
-        warn_if_too_few(self, training, distinct)
+        warn_if_too_few(self, training, together)
         return self
 
     def _needs_few_rows(self, pool: Any) -> bool:

@@ -43,6 +43,7 @@ from angcal.estimators.training import (
 )
 from angcal.estimators.units import warn_about_units
 from angcal.intervals import Law, interval_law
+from angcal.leverages.groups import Groups
 from angcal.multiclass.calibrate import LeftOutClasses
 from angcal.notices import AngleWarning, PenaltyWarning, warn
 from angcal.penalty_path import (
@@ -260,14 +261,14 @@ class AngularLogisticRegressionCV(AngularBase):
         # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
         small = min(training.X.shape) <= plan.LARGEST_RESTING_SIDE
         with side_pools_at_rest() if small else nullcontext():
-            distinct = self._fit_path(training, options)
+            together = self._fit_path(training, options)
             if self.average == "folds":
                 whole = copy(self).set_params(average=None)
                 self.average_, left_out = fit_without_folds(whole, training, options.pool)
                 warn_if_one_is_better(left_out, self._left_out, training)
                 self._left_out = LeftOutClasses(left_out, self.plain_loo_proba_)
         warn_if_unlike(options.pool, training.X)
-        warn_if_too_few(self, training, distinct)
+        warn_if_too_few(self, training, together)
         elsewhere = training.is_far or training.on_device
         self._pilot = None if elsewhere else (training.X, training, pool)
         if training.is_far:
@@ -277,8 +278,8 @@ class AngularLogisticRegressionCV(AngularBase):
             self.intercept_ = placed_like(self.intercept_, training.X)
         return self
 
-    def _fit_path(self, training: Training, options: Options) -> int:
-        """All penalties and exponents, the choice, and its calibration; how many rows differ."""
+    def _fit_path(self, training: Training, options: Options) -> Groups | None:
+        """All penalties and exponents, the choice, and its calibration; rows that are one label."""
         X = as_rows(training.X, bool(self.fit_intercept)) if training.on_device else training.X
         # (A), (B) Fits under all penalties, and what each reveals.
         paths, self.spectrum_reason_ = fit_paths(self, training, options)
@@ -294,7 +295,7 @@ class AngularLogisticRegressionCV(AngularBase):
         fit, self.observables_, distance = path.finished(X, self.tol, self.observables)
         self.distance_to_optimum_ = distance
         self.coef_, self.intercept_ = np.atleast_2d(fit.coef), np.atleast_1d(fit.intercept)
-        distinct = warn_about_repeats(training, X, [self.observables_])
+        together = warn_about_repeats(training, X, [self.observables_])
         # (C), (D) Angle, link and curve of the chosen one.
         self._keep(self._calibrated([fit], [self.observables_], training, options))
         self.path_ = self._report(path)
@@ -311,7 +312,7 @@ class AngularLogisticRegressionCV(AngularBase):
                 if share > 0.0
             ]
             self.average_ = self._averaged(kept, fit, training, options)
-        return distinct
+        return together
 
     def _warn_if_at_end(self, index: int) -> None:
         """Say so where the best of the given Cs is the first or the last.

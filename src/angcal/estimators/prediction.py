@@ -18,7 +18,13 @@ from angcal._typing import Floats, Matrix
 from angcal.arrays import is_dask, is_tensor, linear_scores, namespace_of, on_host, placed_like
 from angcal.curve import ConstantCurve, TabulatedCurve
 from angcal.estimators.base_model import takes_raw_rows
-from angcal.estimators.prevalence import LeftOut, Prevalence, estimated_prevalence, given_prevalence
+from angcal.estimators.prevalence import (
+    LeftOut,
+    Prevalence,
+    estimated_prevalence,
+    given_prevalence,
+    warn_if_hardly_known,
+)
 from angcal.estimators.training import ARRAY_RULES, check_tensor, on_device
 from angcal.multiclass import ClassMap
 from angcal.sklearn_problems import unwrap
@@ -235,6 +241,7 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         as_trained.__dict__.pop("prevalence_", None)
         p = on_host(as_trained.predict_proba(X_target))
         found = estimated_prevalence(p, self.class_counts_, self._training_left_out())
+        warn_if_hardly_known(found, self.class_counts_, self.classes_)
         return self._copy_for(found)
 
     def _training_left_out(self) -> LeftOut | None:
@@ -243,13 +250,14 @@ class CalibratedPrediction(ClassifierMixin, BaseEstimator):
         if pilot is None or p is None or len(p) != len(pilot[1].codes):
             return None
         rows, training, _ = pilot
-        groups = training.groups_of(rows)
-        numbers = None if groups is None else groups.codes
-        return LeftOut(p, training.codes.astype(np.intp), training.weights, numbers)
+        codes = training.codes.astype(np.intp)
+        return LeftOut(p, codes, training.weights, training.groups_of(rows))
 
     def _copy_for(self, prevalence: Prevalence) -> Self:
         other = copy(self)
         other.prevalence_ = prevalence
+        # The training rows of the original, which other shares are estimated with.
+        other._pilot = vars(self).get("_pilot")
         return other
 
     @lazy_on_dask

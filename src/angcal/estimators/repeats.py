@@ -36,11 +36,13 @@ NEAREST, EMPTY, MOST_BETWEEN, FEWEST_PAIRS = 1 / 3, 2.0, 0.1, 8
 """Near copies are closer than a third of the closest twentieth of pairs, at a distance where a
 tolerance twice as large would find a tenth more pairs at most: of rows that are no copies it finds
 twice as many in one dimension, and more in others."""
+MOST_COUNTED = 10_000
+"""Rows of which values are counted; of more nothing is said of few labels."""
 MARKS, LOOKED_AT = 16, 400
 """Directions that tell distances to a fifth, and rows among which copies are looked for first."""
 
 
-def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> int:
+def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables]) -> Groups | None:
     """Warn if leaving a row out, or its group, leaves its copies in, where that matters.
 
     m copies of a row with leverage h move its score by mhψ/(1 − mhD) where they are left out
@@ -50,28 +52,28 @@ def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables
 
     Returns
     -------
-    int
-        How many rows there are, copies of one row counted once.
+    Groups or None
+        Rows that are one label: those of a group that was given, or the copies of a row.
     """
-    if isinstance(training.groups, str):
-        return len(training.codes)  # copies are left out together
-    if _none_in_a_sample(X):
-        return X.shape[0]
-    codes, groups, numbers = training.codes.astype(np.intp), observed[0].groups, copies(X)
+    groups = observed[0].groups
+    if isinstance(training.groups, str) or _none_in_a_sample(X):
+        return groups  # copies are left out together, or there are none
+    codes, numbers = training.codes.astype(np.intp), copies(X)
     distinct = int(numbers.max()) + 1
     if distinct == len(numbers):
-        return distinct
+        return groups
     repeated = np.bincount(numbers)[numbers] > 1
     if not (repeated.any() and _agree(codes, numbers)):
-        return len(numbers)
+        return groups
     apart = np.arange(len(numbers))
     if groups is not None:  # copies in one group are left out together
         apart = np.unique([numbers, groups.codes], axis=1, return_inverse=True)[1].reshape(-1)
         repeated = np.bincount(numbers)[numbers] > np.bincount(apart)[apart]
     sides = Groups(numbers), Groups(apart)
     few = distinct < FEWEST_DISTINCT and len(numbers) < 3 * FEWEST_DISTINCT
+    together = Groups(numbers) if groups is None and _varies(X, distinct) else groups
     if not few and missed_share(observed, codes, training.weights, *sides) < LARGEST_MISS:
-        return distinct
+        return together
     count = f"{int(repeated.sum())} of {len(repeated)} rows of X have exact or near copies"
     if groups is not None:
         what = (
@@ -85,7 +87,7 @@ def warn_about_repeats(training: Training, X: Matrix, observed: list[Observables
             "copies, or give each distinct row a sample_weight."
         )
     warn(what, RepeatedRowsWarning)
-    return distinct
+    return together
 
 
 def missed_share(
@@ -144,6 +146,19 @@ def _agree(codes: np.ndarray, numbers: np.ndarray) -> bool:
     agreeing = np.maximum(shares + (1.0 - shares) * np.exp(-theta), 1e-300)
     bound = theta[:, 0] * np.sum(first != second) + np.log(agreeing) @ times
     return bool(bound.min() < np.log(CHANCE))
+
+
+def _varies(X: Matrix, distinct: int) -> bool:
+    """Whether a column has as many values as half of the rows that differ.
+
+    Rows of few values are alike by chance, and each has a label of its own.
+    """
+    if isinstance(X, FarRows | TensorRows) or X.shape[0] > MOST_COUNTED:
+        return False
+    columns = np.random.default_rng(3).permutation(X.shape[1])[:MARKS]
+    some = X[:, columns]
+    values = np.asarray(some.toarray() if sparse.issparse(some) else some)
+    return max(len(np.unique(column)) for column in values.T) >= 0.5 * distinct
 
 
 def copies(X: Matrix) -> np.ndarray:
