@@ -50,7 +50,7 @@ def prepared():
         "X_new": data.sample(10, random_state=1)[0],
         "X_test": X_test,
         "y_test": y_test,
-        "X_unlabeled": data.pool(80, random_state=2),
+        "X_unlabeled": data.pool(300, random_state=2),
         "X_raw": data.pool(80, random_state=3),
         "patient": np.arange(len(data.y)) // 4,
         "fitted": fitted,
