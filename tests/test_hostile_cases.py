@@ -11,7 +11,9 @@ from functools import partial
 import hypothesis
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+from angcal import AngularCalibratedClassifier
 from studies.hostile.cases import CHOICES, Case, cases, draw
 from studies.hostile.files import MEMORY, in_child
 from studies.hostile.judge import Outcome, _refusal, judge
@@ -231,3 +233,16 @@ def test_what_a_forged_file_does_is_seen(work, own, outcome, tmp_path):
         found = in_child(partial(work, path if own else other), watch=path)
     assert outcome in found, found
     assert not path.with_suffix(".new").exists() or path.with_suffix(".new").stat().st_size == 0
+
+
+@pytest.mark.parametrize("seed", [7, 11, 12, 34, 39])
+def test_a_huge_weight_among_several_classes(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(26, 1)), rng.integers(0, 3, 26)
+    weights = np.where(np.arange(26) == 0, 1e12, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", RuntimeWarning)
+        model = AngularCalibratedClassifier(LogisticRegression(max_iter=300))
+        p = model.fit(X, y, sample_weight=weights).predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)

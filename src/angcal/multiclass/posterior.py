@@ -178,7 +178,10 @@ class ClassPosterior:
         """(shares, θ) of what predictions average over."""
         theta, information = self.mode
         along = np.zeros_like(theta)
-        along[self._free] = np.linalg.inv(information)[0]
+        # No less than what was known before: a huge weight leaves of the rest its own rounding.
+        values, vectors = np.linalg.eigh(information)
+        values = np.maximum(values, self._precisions(theta)[self._free].min())
+        along[self._free] = vectors @ (vectors[0] / values)
         # δ and e move along with a, as the normal law about the mode has them.
         places = theta + np.outer(np.array(DEVIATIONS) / np.sqrt(along[0]), along)
         losses = np.array([self._likely(place)[0] for place in places])
