@@ -14,6 +14,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
 from angcal import (  # noqa: E402
+    AngleWarning,
     AngularCalibratedClassifier,
     Logit,
     with_prevalence,
@@ -577,9 +578,11 @@ def test_prevalence_from_rows(model, rows, tmp_path, capsys):
     out = tmp_path / "p.csv"
     assert run("predict", model, rows, "--prevalence-from", rows, "--out", out) == 0
     printed = capsys.readouterr().err
-    expected = with_prevalence_from(load(model), new_frame())
+    with pytest.warns(AngleWarning, match="Too few rows of X_target"):
+        expected = with_prevalence_from(load(model), new_frame())
     found = expected[-1].prevalence_
     assert f"from 30 rows, standard error {found.standard_error[1]:.2g}, p = " in printed
+    assert "note: Too few rows of X_target" in printed
     p = pd.read_csv(out)["p_yes"].to_numpy()
     np.testing.assert_allclose(p, expected.predict_proba(new_frame())[:, 1], rtol=1e-12)
 

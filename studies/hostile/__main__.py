@@ -42,7 +42,7 @@ KINDS = (
     "hang",
     "death",
 )
-FIRST_SEED = 30_000_000
+FIRST_SEED = 70_000_000
 """Of the committed run; while fixing, other numbers were used."""
 
 
