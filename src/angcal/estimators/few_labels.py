@@ -183,15 +183,21 @@ def _beside_shares(gain: Difference, told: bool) -> str:
             f"{-gain.mean:.2g} ± {error:.2g} above that of the shares. Check a link, an angle or "
             "groups that were given; without these a stronger penalty or fewer columns may help."
         )
-    far = gain.mean - chance > ERRORS_OF_CHANCE * error_of_chance
-    if told or (far and gain.mean > ERRORS_OF_GAIN * error):
+    seen = gain.mean > ERRORS_OF_GAIN * error
+    if told or (seen and gain.mean - chance > ERRORS_OF_CHANCE * error_of_chance):
         return ""
     side = "below" if gain.mean > 0.0 else "above"
+    beside = f"the leave-one-out log-loss is {abs(gain.mean):.2g} ± {error:.2g} {side}"
+    if seen:
+        return (
+            f"Too few labels to be sure of probabilities: {beside} that of the shares of the "
+            "classes, but leave-one-out figures of so few labels are lucky together. Probabilities "
+            "may be too sure; more labels, or fewer columns, would tell."
+        )
     return (
-        "Too few labels to tell a signal from chance: the leave-one-out log-loss is "
-        f"{abs(gain.mean):.2g} ± {error:.2g} {side} that of the shares of the classes, and without "
-        f"a signal it would be {-chance:.2g} ± {error_of_chance:.2g} above. More labels, or fewer "
-        "columns, would tell."
+        f"Too few labels to tell a signal from chance: {beside} that of the shares of the classes, "
+        f"and without a signal it would be {-chance:.2g} ± {error_of_chance:.2g} above. More "
+        "labels, or fewer columns, would tell."
     )
 
 
