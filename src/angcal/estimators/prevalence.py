@@ -264,11 +264,6 @@ def warn_if_hardly_known(found: Prevalence, counts: Floats, classes: np.ndarray)
         few, why = "labels", f"class {classes[rarest]!s} has {counts[rarest]:.3g}"
     elif error[worst] <= HARDLY_KNOWN:
         return
-    elif (
-        found.training_error is not None
-        and 2 * found.training_error[worst] ** 2 > error[worst] ** 2
-    ):
-        few = "labels"
     warn(
         f"Too few {few} to tell the shares of the classes in X_target: {why}. Give the prevalence "
         "itself where it is known: with_prevalence.",
