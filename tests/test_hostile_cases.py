@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from angcal import AngularCalibratedClassifier
+from angcal import AngleWarning, AngularCalibratedClassifier, AngularLogisticRegressionCV
 from studies.hostile.cases import CHOICES, Case, cases, draw
 from studies.hostile.files import MEMORY, in_child
 from studies.hostile.judge import Outcome, _refusal, judge
@@ -246,3 +246,17 @@ def test_a_huge_weight_among_several_classes(seed):
         model = AngularCalibratedClassifier(LogisticRegression(max_iter=300))
         p = model.fit(X, y, sample_weight=weights).predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("value", [1.0, 0.1, 1e6 + 0.1])
+def test_rows_that_are_all_alike_have_the_prevalence_whatever_their_weights(value, n_classes):
+    """What weighted means leave of constant columns is rounding, and no signal."""
+    for seed in range(29, 40):
+        rng = np.random.default_rng(seed)
+        weights, y = rng.uniform(0.5, 2.0, 40), np.arange(40) % n_classes
+        X = np.full((40, 20), value)
+        with pytest.warns(AngleWarning, match="No angle"):
+            model = AngularLogisticRegressionCV(Cs=4).fit(X, y, sample_weight=weights)
+        shares = np.bincount(y, weights) / weights.sum()
+        np.testing.assert_allclose(model.predict_proba(X[:1])[0], shares, atol=0.02)

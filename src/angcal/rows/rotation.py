@@ -36,7 +36,12 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
         return as_rows(X, intercept)
     rows = np.asarray(X, dtype=np.float64)
     center = weights @ rows / weights.sum() if intercept else None
-    rows = rows if center is None else rows - center
+    if center is not None:
+        rows = rows - center
+        # Of rows that are all alike a weighted mean leaves rounding, which is no signal. One row
+        # tells nearly always that they are not.
+        if _is_rounding(rows[:1], center) and _is_rounding(rows, center):
+            rows = np.zeros_like(rows)
     n, d = rows.shape
     side = min(n, d)
     short = plan.takes_eigenbasis(side)
@@ -72,6 +77,11 @@ def _about_large_means(X: Any, weights: Floats) -> Rows:
     rows = as_rows(sparse.csr_array(X - sparse.csr_array(entries, shape=X.shape)), True)
     rows.center = center
     return rows
+
+
+def _is_rounding(rows: Floats, center: Floats) -> bool:
+    """Whether centered rows are no more than the rounding of their means."""
+    return bool(np.all(np.abs(rows) <= 1e-12 * np.abs(center)))
 
 
 def _is_correlated(X: Floats) -> bool:
