@@ -156,6 +156,17 @@ FOUND = (
     Case(d=20, design="one column of copies", n=20, rare=True, seed=578),
     Case(d=10, model="penalties", n_classes=3, seed=47967, signal=20.0),
     Case(d=80, model="folds", n=20, n_classes=3, seed=3748453, signal=0.0),
+    Case(
+        base="liblinear",
+        covariance="skew",
+        d=1,
+        design="tiny",
+        n=30,
+        rare=True,
+        signal=0.0,
+        seed=2841157,
+    ),
+    Case(covariance="identity", d=150, design="tiny", model="penalties", n=150, signal=0.0),
 )
 
 

@@ -242,7 +242,8 @@ class LinkPosterior:
         away = bins.nodes - total @ bins.nodes / total.sum()
         error = np.sqrt(prevalence * (1.0 - prevalence) * (total @ away**2))
         trend = bins.nodes @ (bins.positive - prevalence * total)
-        return float(trend / max(error, np.finfo(float).tiny))
+        # Python's numbers: of scores that hardly vary it may be infinite, without a word.
+        return float(trend) / max(float(error), float(np.finfo(float).tiny))
 
     def link_at(self, cosine: float) -> Link:
         """The link of highest density at one cosine."""

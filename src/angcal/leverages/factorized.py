@@ -302,7 +302,8 @@ class _Dual(WholeBlocks):
         self._Q = Q[penalized].astype(dtype)
         self._fit_intercept, self._q0 = fit_intercept, intercept_curvature
         self._U = self._free_columns(X)
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite squares are refused below
+        # Infinite squares are refused below, and penalties that single precision takes for none.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             B = outer_gram(self._P, 1.0 / self._Q, dtype)
             if fit_intercept and intercept_curvature > 0:
                 B += 1.0 / intercept_curvature
