@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 from angcal import AngularCalibratedClassifier, ScoreCalibratedClassifier
 from angcal._typing import Floats
+from angcal.estimators.prevalence import Prevalence
 from angcal.files import write_text
 from angcal.metrics import multiclass_log_loss
 from studies import RESULTS
@@ -32,7 +33,7 @@ SCALE, TARGET_ROWS, TARGETS, DRAWS = 2.0, 2000, 10, 12
 WAYS = ("as trained", "given", "estimated", "recalibrated", "refitted")
 COLUMNS = (
     *("n", "d", "trained", "target", "draw", *WAYS),
-    *("share", "error", "spread", "rejected"),
+    *("share", "error", "of_rows", "spread", "rejected"),
 )
 SHARES = {
     "0.5": (0.5, 0.5),
@@ -115,13 +116,22 @@ def trial(n: int, d: int, trained: str, target: str, number: int) -> list[list[o
     ]
     found = [copy.prevalence_ for copy in copies]
     last = np.array([each.shares[-1] for each in found])
-    errors = [each.standard_error[-1] for each in found if each.standard_error is not None]
+    errors, of_rows = np.array([_errors(each) for each in found]).T
     X, y = rows(rng, 10_000, d, offsets, shares)
     models = (clf, clf.with_prevalence(shares), copies[0], again, refitted)
     losses = [float(multiclass_log_loss(y, model.predict_proba(X))) for model in models]
-    error, spread = float(np.sqrt(np.mean(np.square(errors)))), float(last.std(ddof=1))
+    error, own = (float(np.sqrt(np.mean(np.square(each)))) for each in (errors, of_rows))
+    spread = float(last.std(ddof=1))
     rejected = float(np.mean([each.p_value is not None and each.p_value < 0.05 for each in found]))
-    return [[*losses, float(last.mean()), error, spread, rejected]]
+    return [[*losses, float(last.mean()), error, own, spread, rejected]]
+
+
+def _errors(found: Prevalence) -> tuple[float, float]:
+    """Standard error of the last share, and what of it is the target rows' own."""
+    assert found.standard_error is not None
+    assert found.training_error is not None
+    whole, training = float(found.standard_error[-1]), float(found.training_error[-1])
+    return whole, float(np.sqrt(max(whole**2 - training**2, 0.0)))
 
 
 def cells(measured: list[Row]) -> list[tuple[tuple[str, ...], dict[str, Floats]]]:
@@ -146,7 +156,9 @@ def share_table(measured: list[Row]) -> str:
     """EM's estimate of the last share, its standard error, and both spreads."""
     lines = []
     for key, found in cells(measured):
-        error, spread = (np.sqrt(np.mean(found[name] ** 2)) for name in ("error", "spread"))
+        error, own, spread = (
+            np.sqrt(np.mean(found[name] ** 2)) for name in ("error", "of_rows", "spread")
+        )
         # Means of ten targets still vary by a tenth of the targets' own variance.
         models = max(found["share"].var(ddof=1) - spread**2 / TARGETS, 0.0)
         lines.append(
@@ -156,13 +168,16 @@ def share_table(measured: list[Row]) -> str:
                 f"{error:.4f}",
                 f"{np.sqrt(spread**2 + models):.4f}",
                 f"{error / np.sqrt(spread**2 + models):.2f}",
+                f"{own:.4f}",
                 f"{spread:.4f}",
+                f"{own / spread:.2f}",
                 f"{np.mean(found['rejected']):.0%}",
             )
         )
     header = (
         *("n", "d", "trained at", "target", "estimated share", "standard error"),
-        *("spread over models and targets", "ratio", "over targets alone", "p < 0.05"),
+        *("spread over models and targets", "ratio", "of the rows", "over targets alone"),
+        *("its ratio", "p < 0.05"),
     )
     return markdown(header, lines)
 

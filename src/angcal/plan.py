@@ -30,6 +30,9 @@ and takes a tenth longer with it."""
 WIDE_TENSOR = 32_768
 """From so many columns on, Xᵀ of a tensor is multiplied as it is: measured on an H200."""
 
+MOST_JUDGED_ROWS = 1000
+"""Rows of which it is said that labels are few: with more none of 256 designs lost as much, and
+leave-one-out probabilities take time."""
 SEARCHED_ROWS = 16.0
 """Times √n: rows among which copies are looked for first. Where a tenth of all rows are copies in
 pairs, 12 pairs are among them, of however many rows."""

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.curve import noise_share
 from angcal.estimators.training import Training
@@ -45,8 +46,6 @@ differences name twelve of them, and these numbers most of the others; of 776 wi
 none did."""
 NATS_OF_A_CURVE = 10.0
 """What the parameters of a curve may have added to the log-likelihood of all labels, by far."""
-MOST_ROWS = 1000
-"""With more rows none of 256 designs lost as much, and leave-one-out probabilities take time."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def warn_if_too_few(model: Any, training: Training, groups: Groups | None) -> No
         Rows that are one label: of a group, or copies of a row.
     """
     elsewhere = training.is_far or training.on_device
-    if elsewhere or len(training.codes) > MOST_ROWS or model.angle_.is_fallback:
+    if elsewhere or len(training.codes) > plan.MOST_JUDGED_ROWS or model.angle_.is_fallback:
         return
     codes = training.codes.astype(np.intp)
     labels = Labels(codes, training.weights, training.n_classes, groups)

@@ -36,8 +36,6 @@ NEAREST, EMPTY, MOST_BETWEEN, FEWEST_PAIRS = 1 / 3, 2.0, 0.1, 8
 """Near copies are closer than a third of the closest twentieth of pairs, at a distance where a
 tolerance twice as large would find a tenth more pairs at most: of rows that are no copies it finds
 twice as many in one dimension, and more in others."""
-MOST_COUNTED = 10_000
-"""Rows of which values are counted; of more nothing is said of few labels."""
 MARKS, LOOKED_AT = 16, 400
 """Directions that tell distances to a fifth, and rows among which copies are looked for first."""
 
@@ -151,9 +149,10 @@ def _agree(codes: np.ndarray, numbers: np.ndarray) -> bool:
 def _varies(X: Matrix, distinct: int) -> bool:
     """Whether a column has as many values as half of the rows that differ.
 
-    Rows of few values are alike by chance, and each has a label of its own.
+    Rows of few values are alike by chance, and each has a label of its own. Asked of no more rows
+    than few labels are looked for among.
     """
-    if isinstance(X, FarRows | TensorRows) or X.shape[0] > MOST_COUNTED:
+    if isinstance(X, FarRows | TensorRows) or X.shape[0] > plan.MOST_JUDGED_ROWS:
         return False
     columns = np.random.default_rng(3).permutation(X.shape[1])[:MARKS]
     some = X[:, columns]
