@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from angcal import Logistic, Logit, Ridge
+from angcal import Logistic, Logit, Ridge, plan
 from angcal.leverages import (
     HessianOrFallback,
     NotConvergedError,
@@ -336,6 +336,43 @@ def test_correlated_columns_are_factorized_in_single_precision(shape, side, monk
     g = np.random.default_rng(0).normal(size=shape[1])
     step, expected = found.solve(1e-30 * g, 1e-30), exact.solve(1e-30 * g, 1e-30)
     np.testing.assert_allclose(step[0], expected[0], atol=1e-3 * np.abs(expected[0]).max())
+
+
+def sketched(n, d, pulls, strength=20.0):
+    """h as sketched and as computed row by row, with the share that all may be off together."""
+    X, D = correlated(n, d)
+    single = as_rows(X, True).single
+    common = (X, D, np.full(d, strength), True, 0.0, np.arange(d), d)
+    found = factorize_exactly(*common, single=single)
+    return found.leverages(pulls), found.relative_error, factorize_exactly(*common).leverages(), D
+
+
+def test_leverages_of_rows_that_hardly_move_are_sketched():
+    """Each has a relative standard error of √(2/k), and decisive rows are exact."""
+    rng = np.random.default_rng(0)
+    pulls = np.where(rng.random(4000) < 0.2, 1.0, 1e-6)
+    h, error, exact, D = sketched(4000, 800, pulls)
+    decisive, k = pulls == 1.0, 800 // plan.SKETCH_SHARE
+    assert 0.0 < error < 0.6 / np.sqrt(4000)
+    assert_allclose(h[decisive], exact[decisive], rtol=0.02)
+    off = h[~decisive] / exact[~decisive] - 1.0
+    # A relative deviation of √(2/k), which k directions that all rows share let vary by a tenth.
+    assert 0.8 < np.std(off) / np.sqrt(2.0 / k) < 1.2
+    assert abs((h - exact) @ D) < 3.0 * error * (exact @ D)
+
+
+@pytest.mark.parametrize("pulls", [np.full(4000, 1.0), np.full(4000, np.nan), None])
+def test_leverages_of_rows_that_move_are_not_sketched(pulls):
+    h, error, exact, _ = sketched(4000, 800, pulls)
+    assert error == 0.0
+    assert_allclose(h, exact, rtol=0.02)
+
+
+def test_exact_leverages_are_never_sketched():
+    X, D = correlated(4000, 800)
+    found = factorize(X, D, 20.0, fit_intercept=True, method="exact")
+    assert_allclose(found.leverages(np.zeros(4000)), found.leverages(), rtol=1e-12)
+    assert found.relative_error == 0.0
 
 
 def test_independent_columns_are_sampled():

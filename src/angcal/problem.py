@@ -277,7 +277,8 @@ class LinearFit:
         if D.ndim == 1:
             own = D is self.curvatures
             hessian = self.hessian if own else self._factorized(D, self.coef)
-            h = hessian.leverages()
+            spread = float(np.std(self.scores))
+            h = hessian.leverages(np.abs(self.residuals) / spread if own and spread > 0 else None)
             coupling = hessian.coupling(h, remaining_curvature(h, D))
             return Leverages(h, coupling, hessian.side, hessian.relative_error, hessian.remark)
         K, m = len(self.coef), D.shape[1]

@@ -68,9 +68,9 @@ class HessianOrFallback:
         """As in `PenalizedHessian`; good to a few per cent."""
         return self._ask(lambda hessian: hessian.solve(coef_part, intercept_part))
 
-    def leverages(self) -> Floats:
+    def leverages(self, pulls: Floats | None = None) -> Floats:
         """As in `PenalizedHessian`."""
-        return self._ask(lambda hessian: hessian.leverages())
+        return self._ask(lambda hessian: hessian.leverages(pulls))
 
     def coupling(self, leverages: Floats, remaining: Floats) -> Floats:
         """As in `PenalizedHessian`."""

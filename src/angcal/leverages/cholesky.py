@@ -63,6 +63,15 @@ class Triangle:
         with self.at_rest():
             return linalg.solve_triangular(self._lower, rhs, lower=True, check_finite=False)
 
+    def half_solve_back(self, rhs: Floats) -> Floats:
+        """L⁻ᵀ applied to columns."""
+        if self._inverse is not None:
+            return self._inverse.T @ rhs
+        with self.at_rest():
+            return linalg.solve_triangular(
+                self._lower, rhs, trans="T", lower=True, check_finite=False
+            )
+
     def half_solved(self, rows: Floats) -> Floats:
         """L⁻¹x_i of rows, which are overwritten."""
         name = "trsm" if self._inverse is None else "trmm"

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,6 +38,7 @@ from angcal.leverages.cholesky import (
     sum_of_squares,
 )
 from angcal.leverages.groups import WholeBlocks
+from angcal.leverages.steps import remaining_curvature
 from angcal.rows import Rows, as_rows
 
 
@@ -90,17 +91,24 @@ class PenalizedHessian:
     side: str
     engine: _Primal | _Dual
     remark: str = ""
+    sketches: bool = False
 
-    # An exact factorization has nothing to add to this.
-    relative_error: ClassVar[float] = 0.0
+    @property
+    def relative_error(self) -> float:
+        """Standard error of what all γ have in common, as a share; 0 unless rows were sketched."""
+        return self.engine.relative_error
 
     def solve(self, coef_part: Floats, intercept_part: Any = 0.0) -> tuple[Floats, Any]:
         """Ĥ applied to a gradient: (weights, intercept); inactive coordinates get 0."""
         return self.engine.solve(coef_part, intercept_part)
 
-    def leverages(self) -> Floats:
-        """h_i of every row."""
-        return self.engine.leverages()
+    def leverages(self, pulls: Floats | None = None) -> Floats:
+        """h_i of every row.
+
+        ``pulls``, |ψ_i| in units of the spread of the scores, allow an estimate for rows whose
+        scores it moves by next to nothing.
+        """
+        return self.engine.leverages(pulls if self.sketches else None)
 
     def smooth(self, V: Floats) -> Floats:
         """X̃ĤX̃ᵀ V for an (n, k) block V, without forming the n × n smoother."""
@@ -153,10 +161,10 @@ def factorize_exactly(
     if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
             found = engine(single().in_memory, *common[1:], dtype=np.float32)
-            return PenalizedHessian(side, found, "factorized in single precision")
+            return PenalizedHessian(side, found, "factorized in single precision", True)
         except SingularHessianError:
             pass  # of no concern before double precision says so too
-    return PenalizedHessian(side, engine(*common))
+    return PenalizedHessian(side, engine(*common), sketches=single is not None)
 
 
 def _size_of(gradient: Floats, *more: float) -> float:
@@ -177,6 +185,8 @@ def _outer(lines: Floats) -> Floats:
 class _Primal(WholeBlocks):
     """Cholesky of the (d + 1) × (d + 1) matrix itself."""
 
+    relative_error = 0.0
+
     def __init__(
         self,
         X: Matrix,
@@ -188,7 +198,7 @@ class _Primal(WholeBlocks):
         d: int,
         dtype: Any = np.float64,
     ) -> None:
-        self._columns, self._d = columns, d
+        self._D, self._columns, self._d = D, columns, d
         # Small enough for a copy where it is in single precision.
         self._rows = as_rows(
             X.astype(dtype, copy=False) if dtype == np.float32 else X, fit_intercept
@@ -237,12 +247,41 @@ class _Primal(WholeBlocks):
         full[self._columns] = step[: len(self._columns)]
         return full, float(step[-1]) if self._fit_intercept else 0.0
 
-    def leverages(self) -> Floats:
+    def leverages(self, pulls: Floats | None = None) -> Floats:
         if self._rows.xp is np and self._all_lines is not None:
             return _lengths(self._all_lines)
+        if pulls is not None and self.columns >= plan.SMALLEST_SAMPLED_SIDE:
+            sketched = self._sketched(pulls)
+            if sketched is not None:
+                return sketched
         lines = self._scaled_lines(np.ones((self._rows.shape[0], 1), dtype=self._scale.dtype))
         solved = (self._triangle.half_solved(np.multiply(x, self._scale, out=x)) for x in lines)
         return np.concatenate([_lengths(part) for part in solved])
+
+    def _sketched(self, pulls: Floats) -> Floats | None:
+        """‖ΩL⁻¹x̃_i‖² of k random directions, and h_i itself where that would not do.
+
+        The sketch is off by √(2/k) for a row, and by √(2Σ(hD)/k) at most for the sum of hD, which
+        is how all rows can be off together. None where more than half of the rows need their own.
+        """
+        k, n = self.columns // plan.SKETCH_SHARE, len(pulls)
+        directions = np.random.default_rng(plan.SEED).normal(0.0, k**-0.5, (self.columns, k))
+        spread = self._triangle.half_solve_back(directions.astype(self._scale.dtype))
+        h = _lengths(self._rows.forward(self._scale[:, None] * spread))
+        off = np.sqrt(2.0 / k) * h * pulls / remaining_curvature(h, self._D) ** 2
+        own = np.flatnonzero(~(off <= plan.SKETCHED_MOVE))
+        if 2 * len(own) > n:
+            return None
+        for part in slices(len(own), plan.BLOCK_ENTRIES, self.columns):
+            h[own[part]] = _lengths(self._lines_of(own[part]))
+        shares = h * self._D
+        total = float(shares.sum())
+        shares[own] = 0.0
+        error = float(np.sqrt(2.0 / k * shares.sum())) / total
+        if not error <= plan.STEP_TOLERANCE / np.sqrt(n):
+            return None
+        self.relative_error = error
+        return h
 
     @property
     def columns(self) -> int:
@@ -280,6 +319,8 @@ class _Primal(WholeBlocks):
 
 class _Dual(WholeBlocks):
     """Cholesky of B = I + S K S, n × n, with the free columns eliminated by a Schur complement."""
+
+    relative_error = 0.0
 
     def __init__(
         self,
@@ -356,7 +397,7 @@ class _Dual(WholeBlocks):
         self._schur = cholesky(SU.T @ BSU, "the unpenalized coordinates")
         self._R = self._U - self._kernel(self._S[:, None] * BSU)
 
-    def leverages(self) -> Floats:
+    def leverages(self, pulls: Floats | None = None) -> Floats:
         half = self._schur.half_solve(self._R.T)
         own = self._penalized_leverages() if self._diagonal is None else self._diagonal
         return np.asarray(own + np.einsum("ij,ij->j", half, half), dtype=np.float64)

@@ -96,7 +96,7 @@ class FarHessian:
         step = solved(self._roots[0], rhs)
         return step[:d], float(step[d]) if self._rows.intercept else 0.0
 
-    def leverages(self) -> Floats:
+    def leverages(self, pulls: Floats | None = None) -> Floats:
         """h, of D's shape."""
         f = partial(forms_of_block, self._dtype)
         if self._with_coupling:

@@ -220,7 +220,7 @@ class SampledHessian:
         step = step.reshape(rhs.shape)
         return step[: self._d], float(step[-1]) if self._rows.intercept else 0.0
 
-    def leverages(self) -> Floats:
+    def leverages(self, pulls: Floats | None = None) -> Floats:
         """h_i from γ_i = ρs_i, exact for the sampled rows: of D's shape."""
         found = self.survey
         h = put_back(self._step_sizes(), self._D)
