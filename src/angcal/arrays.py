@@ -100,6 +100,8 @@ def on_host(values: Any) -> Floats:
     """Values as a NumPy array of doubles."""
     if not isinstance(values, np.ndarray) and hasattr(values, "cpu"):
         values = values.cpu()
+        if str(values.dtype) == "torch.bfloat16":  # NumPy has no such numbers
+            values = values.float()
     return np.asarray(values, dtype=np.float64)
 
 

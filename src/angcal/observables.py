@@ -398,8 +398,12 @@ def count_shift(weights: Floats, in_class: Floats, total: float) -> Floats:
 
 def _shifts_of_two(labels: Floats, weights: Floats) -> Floats:
     """The same for the one score of two classes; some rows at a time."""
-    found, total = np.empty(len(labels)), float(weights.sum())
-    positive = float(weights @ labels)
+    total, positive = float(weights.sum()), float(weights @ labels)
+    if np.ptp(weights) == 0.0:  # the same for all rows of a class
+        one = weights[:1]
+        high, low = (count_shift(one, each, total)[0] for each in (positive, total - positive))
+        return np.where(labels == 1.0, high, -low)
+    found = np.empty(len(labels))
     for rows in slices(len(labels), plan.ROWS_AT_ONCE):
         own = labels[rows] == 1.0
         in_class = np.where(own, positive, total - positive)

@@ -173,7 +173,7 @@ class Rows(ABC):
         peaks = np.zeros(self.shape[1]) if self._peaks is None else self._peaks
         placed = self.place(weights)
         for rows, squares in self._squares():
-            moments += on_host(squares.T @ placed[rows])
+            moments += on_host(self.against(squares.T, placed[rows]))
             if first:
                 peaks = np.maximum(peaks, on_host(self.xp.max(squares, axis=0)))
         self._peaks = peaks
@@ -192,7 +192,7 @@ class Rows(ABC):
         slopes = self.place(slopes)
         sizes = np.empty((self.shape[0], *diagonal.shape[1:]))
         for rows, squares in self._squares():
-            sizes[rows] = on_host(squares @ slopes)
+            sizes[rows] = on_host(self.against(squares, slopes))
             if len(columns):
                 sizes[rows] += own_columns(squares, columns, diagonal[columns], weights[rows])
         return sizes
@@ -209,6 +209,10 @@ class Rows(ABC):
         inverse = 1.0 / diagonal
         inverse[own] = 0.0
         return inverse, np.flatnonzero(own)
+
+    def against(self, squares: Any, V: Any) -> Any:
+        """Products of squares, or of their transpose, with one or more columns."""
+        return squares @ V
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         """x_ij² in blocks that stay in the cache."""

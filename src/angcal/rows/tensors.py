@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ class TensorRows(Rows):
     def __init__(self, X: Any, intercept: bool) -> None:
         super().__init__(X.shape, intercept)
         self.X, self.xp = X, namespace_of(X)
+        self._rough: TensorRows | None = None
 
     @property
     def dtype(self) -> Any:
@@ -45,8 +47,10 @@ class TensorRows(Rows):
         return self.X[self.xp.asarray(index, device=self.X.device), :]
 
     def single(self) -> TensorRows:
-        # Not kept: a copy lives as long as what multiplies with it.
-        return HalfTensorRows(self) if has_room_for_half(self.X) else self
+        # One copy serves a fit and its leverages.
+        if self._rough is None and has_room_for_half(self.X):
+            self._rough = HalfTensorRows(self)
+        return self if self._rough is None else self._rough
 
     def marks(self, rows: np.ndarray | slice = slice(None)) -> Floats:
         """As those of `FarRows`, of some rows."""
@@ -80,18 +84,18 @@ class HalfTensorRows(TensorRows):
 
     For Newton's steps, which the gradient in full precision corrects, and for sampled leverages,
     which need to be good to a few per mille. bfloat16 has the range of single precision and three
-    digits, so that columns are stored about their means. Moments and single rows are those of X.
+    digits, so that columns are stored about their means. Single rows are those of X, and moments
+    sums of its squares, each rounded to three digits.
     """
 
     is_rough = True
 
     def __init__(self, rows: TensorRows) -> None:
         super().__init__(rows.X, rows.intercept)
-        self._full, X, n = rows, rows.X, rows.shape[0]
+        # The rows keep this copy, which would keep itself alive if it kept them.
+        self._full, X, n = weakref.ref(rows), rows.X, rows.shape[0]
         self._means = (self.xp.ones(n, dtype=X.dtype, device=X.device) @ X) / n
-        self._half = self.xp.empty_like(X, dtype=self.xp.bfloat16)
-        for part in slices(n, plan.DEVICE_ENTRIES, self.shape[1]):
-            self._half[part] = X[part] - self._means
+        self._half = self._rounded(self.xp.sub, X, self._means)
 
     def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
         yield slice(0, self.shape[0]), self._half
@@ -99,8 +103,23 @@ class HalfTensorRows(TensorRows):
     def single(self) -> TensorRows:
         return self
 
+    def _rounded(self, operation: Any, *values: Any) -> Any:
+        """What an operation gives, rounded as it is stored: nothing of it in single precision."""
+        out = self.xp.empty_like(values[0], dtype=self.xp.bfloat16)
+        return operation(*values, out=out)
+
     def _count(self, products: int) -> None:
-        self._full._count(products)
+        full = self._full()
+        if full is not None:
+            full._count(products)
+
+    def _squares(self) -> Iterator[tuple[slice, Any]]:
+        for rows in slices(self.shape[0], plan.DEVICE_ENTRIES, self.shape[1]):
+            block = self.X[rows, :]
+            yield rows, self._rounded(self.xp.mul, block, block)
+
+    def against(self, squares: Any, V: Any) -> Any:
+        return self._product(squares, V)
 
     def ahead(self, X: Any, V: Any) -> Any:
         return self._product(X, V) + self._means @ V

@@ -39,7 +39,8 @@ def fisher_scoring(
 
     Newton's method with the Fisher information, which is never indefinite, and halved steps where
     a whole one does not lower the loss. Ends where the next step would gain less than ``gain``, or
-    where even twice the gain that it promises leaves the loss above ``limit``.
+    where neither twice the gain that it promises nor ten times that of the last step would bring
+    the loss below ``limit``.
     """
     (low, high), theta = bounds, start.copy()
     theta[0] = min(max(theta[0], low), high)
@@ -65,7 +66,11 @@ def fisher_scoring(
             step = 0.5 * step
         else:
             break
+        gained = value - found[0]
         theta, here = trial, found
+        # Gains shrink, and ten like this one would not do: the loss stays above the limit.
+        if gained < 0.1 * (found[0] - limit):
+            break
         # Where so little of a step can be taken, the curve runs off towards one that no κ has.
         if halvings > 3:
             break

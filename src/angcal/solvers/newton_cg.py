@@ -213,7 +213,10 @@ class NewtonCG(RidgeProblems):
         super().__init__(rows, labels, weights, strengths, loss)
         self._y, self._omega = rows.place(labels)[:, None], rows.place(weights)[:, None]
         self._single = rows.single()
-        moments = rows.column_squares(weights)[0] if moments is None else moments
+        if moments is None:
+            # They only scale steps, for which rough ones do.
+            source = self._single if self._single.is_rough else rows
+            moments = source.column_squares(weights)[0]
         self._moments = moments if rows.has_own_columns else np.full_like(moments, moments.mean())
 
     @property
