@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import sklearn
@@ -185,12 +187,13 @@ def half_precision(monkeypatch):
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_products_in_half_precision_keep_columns_far_from_zero(monkeypatch, intercept):
+@pytest.mark.parametrize("level", [2000.0, 0.5])
+def test_products_in_half_precision_keep_columns_far_from_zero(monkeypatch, intercept, level):
     half_precision(monkeypatch)
     rng = np.random.default_rng(0)
     # A year, whose spread bfloat16 could not hold, beside columns of very different sizes.
     X = rng.normal(size=(300, 40)) * np.logspace(-6, 6, 40)
-    X[:, 3] = 2000.0 + rng.normal(size=300)
+    X[:, 3] = level + rng.normal(size=300)
     rows = as_rows(torch.asarray(X, dtype=torch.float32), intercept)
     rough = rows.single()
     assert rough.is_rough
@@ -209,13 +212,31 @@ def test_products_in_half_precision_keep_columns_far_from_zero(monkeypatch, inte
     before = rows.passes
     rough.curve(V, rows.place(np.ones((300, 1))))
     assert rows.passes - before == 2
+    weights = rng.random(300)
+    (moments, peaks), (found, largest) = (each.column_squares(weights) for each in (rows, rough))
+    # Squares are rounded twice, and their sum once more.
+    np.testing.assert_allclose(found, moments, rtol=2.0**-7)
+    np.testing.assert_allclose(largest, peaks, rtol=2.0**-6)
+    sizes = rows.row_sizes(moments + 1.0, peaks, weights)
+    np.testing.assert_allclose(rough.row_sizes(moments + 1.0, peaks, weights), sizes, rtol=0.02)
 
 
+def test_a_copy_in_half_precision_serves_fit_and_leverages_and_dies_with_its_rows(monkeypatch):
+    half_precision(monkeypatch)
+    rows = as_rows(torch.ones((30, 4), dtype=torch.float32), True)
+    rough = rows.single()
+    assert rows.single() is rough
+    gone = weakref.ref(rough)
+    del rows, rough
+    assert gone() is None  # at once, without a collection of garbage
+
+
+@pytest.mark.parametrize("level", [30.0, 0.0])
 @pytest.mark.parametrize(("n", "d", "C"), [(900, 300, 1.0), (700, 1000, 0.01)])
-def test_a_fit_with_steps_in_half_precision_is_the_same(monkeypatch, dispatch, n, d, C):
+def test_a_fit_with_steps_in_half_precision_is_the_same(monkeypatch, dispatch, n, d, C, level):
     sim = simulate(n, d, link=Logit(3.0, 1.0), random_state=0)
     X = torch.asarray(np.sqrt(d) * sim.X, dtype=torch.float32)
-    X[:, 0] += 30.0
+    X[:, 0] += level
     y, model = torch.asarray(sim.y), LogisticRegression(C=C, tol=1e-5)
     full = AngularCalibratedClassifier(model).fit(X, y)
     half_precision(monkeypatch)

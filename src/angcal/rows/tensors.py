@@ -84,8 +84,8 @@ class HalfTensorRows(TensorRows):
 
     For Newton's steps, which the gradient in full precision corrects, and for sampled leverages,
     which need to be good to a few per mille. bfloat16 has the range of single precision and three
-    digits, so that columns are stored about their means. Single rows are those of X, and moments
-    sums of its squares, each rounded to three digits.
+    digits, so that columns are stored about their means where these are larger than what columns
+    vary by. Single rows are those of X, and moments sums of its squares, each to two digits.
     """
 
     is_rough = True
@@ -93,9 +93,21 @@ class HalfTensorRows(TensorRows):
     def __init__(self, rows: TensorRows) -> None:
         super().__init__(rows.X, rows.intercept)
         # The rows keep this copy, which would keep itself alive if it kept them.
-        self._full, X, n = weakref.ref(rows), rows.X, rows.shape[0]
+        self._full, self._means = weakref.ref(rows), None
+        if self._is_centered():
+            self._half = self.X.bfloat16()
+            return
+        X, n = self.X, self.shape[0]
         self._means = (self.xp.ones(n, dtype=X.dtype, device=X.device) @ X) / n
-        self._half = self._rounded(self.xp.sub, X, self._means)
+        self._half = self.xp.empty_like(X, dtype=self.xp.bfloat16)
+        for part in slices(n, plan.DEVICE_ENTRIES, self.shape[1]):
+            self._half[part] = X[part] - self._means
+
+    def _is_centered(self) -> bool:
+        """Whether some of the rows say that no column's mean is larger than its deviation."""
+        step = max(1, self.shape[0] // plan.SAMPLED_FROM)
+        some = self.X[::step]
+        return bool(self.xp.all(abs(self.xp.mean(some, axis=0)) <= self.xp.std(some, axis=0)))
 
     def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
         yield slice(0, self.shape[0]), self._half
@@ -103,31 +115,32 @@ class HalfTensorRows(TensorRows):
     def single(self) -> TensorRows:
         return self
 
-    def _rounded(self, operation: Any, *values: Any) -> Any:
-        """What an operation gives, rounded as it is stored: nothing of it in single precision."""
-        out = self.xp.empty_like(values[0], dtype=self.xp.bfloat16)
-        return operation(*values, out=out)
-
     def _count(self, products: int) -> None:
         full = self._full()
         if full is not None:
             full._count(products)
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
+        if self._means is not None:
+            yield from super()._squares()
+            return
         for rows in slices(self.shape[0], plan.DEVICE_ENTRIES, self.shape[1]):
-            block = self.X[rows, :]
-            yield rows, self._rounded(self.xp.mul, block, block)
+            block = self._half[rows, :]
+            yield rows, block * block
 
     def against(self, squares: Any, V: Any) -> Any:
-        return self._product(squares, V)
+        return squares @ V if squares.dtype == V.dtype else self._product(squares, V)
 
     def ahead(self, X: Any, V: Any) -> Any:
-        return self._product(X, V) + self._means @ V
+        found = self._product(X, V)
+        return found if self._means is None else found + self._means @ V
 
     def back(self, X: Any, U: Any) -> Any:
-        sums = U.sum(0)
+        found = self._product(X.T, U)
+        if self._means is None:
+            return found
         level = self._means if U.ndim == 1 else self._means[:, None]
-        return self._product(X.T, U) + level * sums
+        return found + level * U.sum(0)
 
     def _product(self, half: Any, V: Any) -> Any:
         """Several columns in the order and number that tensor cores take, a third of the time."""
