@@ -391,7 +391,7 @@ def usual_weights(case_weights: Floats) -> Floats:
     return case_weights / np.mean(case_weights)
 
 
-def count_shift(weights: Floats, in_class: Floats, total: float) -> Floats:
+def count_shift(weights: Floats, in_class: Floats | float, total: float) -> Floats:
     """(ω_i/W_y)·W/(W − ω_i)."""
     return weights / in_class * total / (total - weights)
 
