@@ -167,6 +167,48 @@ def test_columns_that_are_many_are_sampled(monkeypatch):
     assert_allclose(found.predict_proba(data.X), exact.predict_proba(data.X), atol=0.02)
 
 
+def test_rough_products_come_from_one_copy_in_single_precision():
+    engine, rng = Engine(None), np.random.default_rng(0)
+    rows = open_rows(BLOCKS, True, engine, "auto").rows
+    single, before = rows.single(), rows.passes
+    assert rows.narrows
+    assert single.dtype == rows.single().take(np.arange(3)).dtype == np.float32
+    assert single._blocks is rows.single()._blocks
+    assert {block.dtype for block in single._blocks.graph.values()} == {np.dtype(np.float32)}
+    V, D = rng.normal(size=(31, 4)).astype(np.float32), rng.random((1500, 1)).astype(np.float32)
+    found = single.curve(V, D)
+    assert found.dtype == np.float32
+    expected = rows.curve(V.astype(float), D.astype(float))
+    assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    assert rows.passes - before == 3  # a look at three rows, and a product in each precision
+
+
+@pytest.mark.parametrize("change", ["float32", "streamed", "no room"])
+def test_no_copy_is_made_where_it_does_not_pay(change, monkeypatch):
+    blocks, persist = BLOCKS, "auto"
+    if change == "float32":
+        blocks = BLOCKS.astype(np.float32)
+    elif change == "streamed":
+        persist = False
+    else:
+        memory = 2.2 * X.nbytes  # half of it has room for the rows, and not for the copy
+        monkeypatch.setattr(Engine, "_workers", lambda self: [(memory, 1)])
+        monkeypatch.setattr(Engine, "check_memory", lambda *arguments: None)
+    rows = open_rows(blocks, True, Engine(None), persist).rows
+    assert not rows.narrows
+    assert rows.single()._blocks is rows._blocks
+
+
+@pytest.mark.parametrize("unit", [1e20, 1e3, 1e-20])
+def test_steps_that_single_precision_cannot_hold_are_made_in_double(unit, monkeypatch):
+    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    model = LogisticRegression(C=unit**-2, tol=1e-6 * unit)
+    rows = da.from_array(unit * X, chunks=(500, 30))
+    found = dask_angcal.AngularCalibratedClassifier(model).fit(rows, Y)
+    exact = LogisticRegression(tol=1e-10, solver="newton-cholesky").fit(X, Y)
+    assert_allclose(unit * found.coef_, exact.coef_, rtol=1e-3, atol=1e-3)
+
+
 def test_what_is_left_is_small_and_ordinary(threaded):
     small = threaded.to_local()
     assert type(small) is angcal.AngularCalibratedClassifier
@@ -378,6 +420,21 @@ def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
     # Three in a row. Blocks that a worker held in memory are made anew; the current client is
     # found.
     assert_same_bits(fitted(persist=True, callback=lose_blocks), threaded)
+
+
+def test_a_copy_in_single_precision_dies_with_its_worker_and_is_made_anew(
+    cluster, client, monkeypatch
+):
+    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    expected, points = fitted(persist=True), []
+
+    def lose_blocks(point):
+        points.append(point)
+        if len(points) in (1, 3):
+            os.kill(worker_pids(client)[0], signal.SIGKILL)
+
+    assert_same_bits(fitted(persist=True, callback=lose_blocks), expected)
+    assert len(points) >= 3
 
 
 def test_a_worker_that_runs_out_of_memory_is_an_error(own_client):

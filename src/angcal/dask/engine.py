@@ -170,6 +170,15 @@ class Engine:
         self._watch(_futures(kept))
         return kept
 
+    def keep(self, graph: dict[Any, Any], keys: list[Any]) -> list[Any]:
+        """What stands for the values of the keys in other graphs: they stay where they are made."""
+        if self.client is None:
+            return self._run_threads(graph, keys)
+        with _large_graphs():
+            futures = self.client.get(graph, keys, sync=False, retries=RETRIES)
+        self._watch(futures)
+        return list(futures)
+
     def run(self, graph: dict[Any, Any], keys: list[Any], title: str) -> list[Any]:
         """Values of the keys."""
         start = time.monotonic()

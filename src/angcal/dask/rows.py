@@ -22,7 +22,7 @@ import numpy as np
 from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import dense, is_dask
-from angcal.dask.engine import FAN_IN, Engine, flat_keys
+from angcal.dask.engine import FAN_IN, BlockSizeError, Engine, flat_keys
 from angcal.rows import FarRows, Stacked, added, times_columns
 
 
@@ -67,6 +67,8 @@ class DaskRows(FarRows):
     engine : Engine
     streamed : bool
         Whether blocks are made anew for each pass.
+    narrows : bool, default=False
+        Whether there is memory for a copy in single precision, which the first product in it makes.
     """
 
     def __init__(
@@ -77,10 +79,32 @@ class DaskRows(FarRows):
         intercept: bool,
         engine: Engine,
         streamed: bool,
+        narrows: bool = False,
     ) -> None:
         self._bounds = np.append(0, np.cumsum(lengths)).astype(np.intp)
         super().__init__((int(self._bounds[-1]), n_features), intercept)
         self._blocks, self._engine, self.streamed = blocks, engine, streamed
+        self.narrows = narrows
+        self._narrow: Blocks | None = None
+
+    def single(self) -> FarRows:
+        rows: Any = super().single()
+        if rows is not self and self.narrows:
+            rows._blocks = self._origin._narrowed()  # type: ignore[attr-defined]
+        return rows
+
+    def _narrowed(self) -> Blocks:
+        """Blocks in single precision, kept where these are as long as these rows are."""
+        if self._narrow is None:
+            self.passes += 1
+            name, own = f"angcal-narrow-{uuid.uuid4().hex[:12]}", self._blocks
+            graph = {
+                (name, b): (partial(_narrow, own.prepare), key) for b, key in enumerate(own.keys)
+            }
+            keys = list(graph)
+            values = self._engine.keep({**own.graph, **graph}, keys)
+            self._narrow = Blocks(dict(zip(keys, values, strict=True)), keys)
+        return self._narrow
 
     def _graph(
         self,
@@ -162,7 +186,7 @@ class DaskRows(FarRows):
         block = np.searchsorted(self._bounds, index, side="right") - 1
         used = np.unique(block)
         graph, keys = self._graph(_rows_of_block, (), (), used.tolist())
-        found = np.empty((len(index), self.shape[1]))
+        found = np.empty((len(index), self.shape[1]), dtype=self.dtype)
         for b, key in zip(used, keys, strict=True):
             places = index[block == b] - self._bounds[b]
             graph[key] = (*graph[key], places)
@@ -214,6 +238,13 @@ def _stacked_and_added(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any
 def _rows_of_block(X: Any, index: np.ndarray) -> Floats:
     rows = X[index]
     return dense(rows)
+
+
+def _narrow(prepare: Callable[[Any], Any] | None, block: Any) -> Any:
+    """A block in single precision."""
+    rows = block if prepare is None else prepare(block)
+    with np.errstate(over="ignore"):  # what it cannot hold is solved for in double precision
+        return np.asarray(rows, dtype=np.float32)
 
 
 def _whole_block(X: Any) -> Any:
@@ -290,7 +321,10 @@ def open_rows(
         lengths, passes = counted.map(_length_of), counted.passes
         if not kept and size.decide(lengths):
             kept, blocks = True, _blocks_of(engine.persist(X))
-    rows = DaskRows(blocks, lengths, d, intercept, engine, not kept)
+    # Of arrays in double precision: others take no copy, or one that costs as much as it saves.
+    wide = X.dtype == np.float64 and isinstance(X._meta, np.ndarray)
+    narrows = kept and wide and size.has_room_for_single(lengths)
+    rows = DaskRows(blocks, lengths, d, intercept, engine, not kept, narrows)
     rows.passes = passes
     return Opened(rows, {})
 
@@ -317,7 +351,8 @@ def _open_frame(
     if kept and persist is not True:
         blocks = _blocks_of(engine.persist(X))
     blocks = replace(blocks, prepare=partial(_features_of, features))
-    rows = DaskRows(blocks, lengths, d, intercept, engine, not kept)
+    narrows = kept and size.has_room_for_single(lengths)
+    rows = DaskRows(blocks, lengths, d, intercept, engine, not kept, narrows)
     rows.passes = counted.passes
     return Opened(rows, named, features)
 
@@ -346,6 +381,15 @@ class _Size:
         longest = int(np.max(lengths))
         self.engine.check_memory(longest, self.row_bytes, total if kept else 0.0, width)
         return kept
+
+    def has_room_for_single(self, lengths: Any) -> bool:
+        """Whether what rows leave has room for half as much again, whatever was asked of rows."""
+        total = 1.5 * self.row_bytes * float(np.sum(lengths))
+        try:
+            self.engine.check_memory(int(np.max(lengths)), self.row_bytes, total, 0)
+        except BlockSizeError:
+            return False
+        return self.engine.persists(total, "auto")
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

@@ -110,8 +110,9 @@ class SampledHessian:
         share = plan.STEP_TOLERANCE if tolerance is None else tolerance
         self._order, self.tolerance = order, share / float(np.sqrt(self._n))
         self._survey: Survey | None = None
-        self._weights = self._rows.place(self._D if self._D.ndim > 1 else self._D[:, None])
-        self._strength = self._rows.place(Q if Q.ndim > 1 else Q[:, None])
+        with np.errstate(over="ignore"):  # infinity ends in the exact path
+            self._weights = self._rows.place(self._D if self._D.ndim > 1 else self._D[:, None])
+            self._strength = self._rows.place(Q if Q.ndim > 1 else Q[:, None])
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -250,14 +250,20 @@ def there_and_back(
     D: Any,
 ) -> Any:
     """X̃_bᵀD_bX̃_bV."""
+    weighted = weighted_images(ahead, intercept, X, V, D)
+    return with_intercept(back(X, weighted), weighted, intercept)
+
+
+def weighted_images(
+    ahead: Callable[[Any, Any], Any], intercept: bool, X: Any, V: Any, D: Any
+) -> Any:
+    """D_bX̃_bV."""
     d, m = X.shape[1], D.shape[1]
     images = ahead(X, V[:d])
     images = images + V[d:] if intercept else images
     if m == 1:
-        weighted = D * images
-    else:
-        weighted = (images.reshape(len(images), m, -1) * D[:, :, None]).reshape(images.shape)
-    return with_intercept(back(X, weighted), weighted, intercept)
+        return D * images
+    return (images.reshape(len(images), m, -1) * D[:, :, None]).reshape(images.shape)
 
 
 def own_columns(all_squares: Any, columns: np.ndarray, diagonal: Floats, weights: Floats) -> Floats:

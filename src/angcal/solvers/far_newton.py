@@ -216,16 +216,27 @@ class FarNewton(RidgeProblems):
         return self._solution(V, converged, gradient, steps)
 
     def _newton_step(self, look: Look, strengths: Floats, forcing: Floats) -> Floats:
-        """δ by conjugate gradients."""
+        """δ by conjugate gradients, in single precision where that is kept and holds it."""
+        rows = self.rows.single() if self.rows.narrows and self._holds_single else self.rows
+        return self._step_with(rows, look, strengths, forcing)
+
+    @cached_property
+    def _holds_single(self) -> bool:
+        """Whether single precision has room for the squares of columns, and for their inverses."""
+        largest = float(self.scatter.moments[: self.rows.shape[1]].max(initial=0.0)) / self.total
+        return 1e-24 < largest < 1e24
+
+    def _step_with(self, rows: FarRows, look: Look, strengths: Floats, forcing: Floats) -> Floats:
         m, width, q = len(strengths), self.rows.width, self.q
         unit = self.largest(look.gradient) * self.total
         unit = self.per_column(np.where(unit > 0, unit, 1.0))
-        penalty, point = self.penalty(strengths), self.scatter.out(look.V)
-        f = partial(_product_of_block, self.loss, self.rows.intercept)
+        penalty, point = self.penalty(strengths), self.scatter.out(look.V).astype(rows.dtype)
+        f = partial(_product_of_block, self.loss, rows.intercept)
 
         def apply(P: Floats) -> tuple[Floats, None]:
             columns = P.reshape(width, q * m)
-            out = self.rows.sum(f, (point, self.scatter.out(columns)), (self.labels, self.weights))
+            placed = self.scatter.out(columns).astype(rows.dtype)
+            out = rows.sum(f, (point, placed), (self.labels, self.weights))
             return (self.scatter.back(out) + penalty * columns).reshape(width * q, m), None
 
         rhs, scale = -look.gradient / unit, 1.0 / self._diagonal(look, strengths)
@@ -345,21 +356,22 @@ def _look_of_block(
 def _product_of_block(
     loss: BlockLoss, intercept: bool, X: Any, V: Floats, P: Floats, y: Floats, omega: Floats
 ) -> Floats:
-    """X̃ᵀD(V)X̃P."""
+    """X̃ᵀD(V)X̃P, in the precision of P."""
     total = np.zeros(P.shape)
     if P.shape[1] == 1:
         # Products with one column at a time are faster than with two, on rows in the cache.
-        for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
+        for part, x in dense_parts(X, plan.PIECE_ENTRIES, P.dtype, reuse=True):
             U, images = (scores_of_block(x, v, intercept) for v in (V, P))
             _, curvature = loss.terms(U, y[part, None], np)
             images *= loss.weighted(curvature, omega[part, None])
             total += pulled(x, images, intercept)
         return total
-    for part, x in dense_parts(X, plan.PIECE_ENTRIES, reuse=True):
+    for part, x in dense_parts(X, plan.PIECE_ENTRIES, P.dtype, reuse=True):
         both = scores_of_block(x, np.hstack([V, P]), intercept)
         U, images = both[:, : V.shape[1]], both[:, V.shape[1] :]
         # Blocks of some losses are views of several axes, which takes whole arrays.
         _, curvature = loss.terms(np.ascontiguousarray(U), y[part, None], np)
         D = loss.weighted(curvature, omega[part, None])
-        total += pulled(x, loss.weigh(D, np.ascontiguousarray(images)), intercept)
+        weighed = loss.weigh(D, np.ascontiguousarray(images)).astype(P.dtype, copy=False)
+        total += pulled(x, weighed, intercept)
     return total
