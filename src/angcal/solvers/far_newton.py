@@ -183,7 +183,7 @@ class FarNewton(RidgeProblems):
     def distances(self, found: Solution, forcing: float = RidgeProblems.TIGHT) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem, as `NewtonCG.distances`."""
         look = self._look(self._own_coordinates(self.stacked(found)), self.strengths)
-        step = self._newton_step(look, self.strengths, np.full(self.m, forcing))
+        step = self._newton_step(look, self.strengths, forcing)
         V = np.hstack([self.scatter.out(step), self.stacked(found)])
         image, scores = np.hsplit(self.rows.forward(V), 2)
         return self.share_moved(image, scores, found.coef)
@@ -192,30 +192,29 @@ class FarNewton(RidgeProblems):
 
     def _descend(self, V: Floats, tol: float, gradient_tol: float) -> Solution:
         left, V = np.arange(self.m), V.copy()
-        look, first = self._look(V, self.strengths), np.full(self.m, np.inf)
+        look = self._look(V, self.strengths)
         converged, gradient, steps = np.zeros(self.m, bool), np.zeros(self.m), 0
         for steps in range(self.MOST_STEPS + 1):
             size, largest = self._size(look, left), self.largest(look.gradient)
             gradient[left] = largest
             done = self._is_small(look, size, tol) | (largest <= gradient_tol)
             converged[left[done]] = True
-            left, look, first = left[~done], self._only(look, ~done), first[~done]
+            left, look = left[~done], self._only(look, ~done)
             if not len(left) or steps == self.MOST_STEPS:
                 break
-            first = np.minimum(first, size[~done])
             strengths = self.strengths[left]
-            step = self._newton_step(look, strengths, self.forcing(size[~done], first))
+            step = self._newton_step(look, strengths, self.LOOSE)
             look, share = self._moved(look, step, strengths)
             V[:, self.columns_of(left, self.m)] = look.V
             self._tell(V)
             kept = share > 0  # rounding leaves the others nothing to gain
             gradient[left] = self.largest(look.gradient)
-            left, look, first = left[kept], self._only(look, kept), first[kept]
+            left, look = left[kept], self._only(look, kept)
             if not len(left):
                 break
         return self._solution(V, converged, gradient, steps)
 
-    def _newton_step(self, look: Look, strengths: Floats, forcing: Floats) -> Floats:
+    def _newton_step(self, look: Look, strengths: Floats, forcing: float) -> Floats:
         """δ by conjugate gradients, in single precision where that is kept and holds it."""
         rows = self.rows.single() if self.rows.narrows and self._holds_single else self.rows
         return self._step_with(rows, look, strengths, forcing)
@@ -226,7 +225,7 @@ class FarNewton(RidgeProblems):
         largest = float(self.scatter.moments[: self.rows.shape[1]].max(initial=0.0)) / self.total
         return 1e-24 < largest < 1e24
 
-    def _step_with(self, rows: FarRows, look: Look, strengths: Floats, forcing: Floats) -> Floats:
+    def _step_with(self, rows: FarRows, look: Look, strengths: Floats, forcing: float) -> Floats:
         m, width, q = len(strengths), self.rows.width, self.q
         unit = self.largest(look.gradient) * self.total
         unit = self.per_column(np.where(unit > 0, unit, 1.0))
