@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 from angcal._typing import Floats
 from angcal.covariance import Precision, ScoreScale
-from angcal.curve import noise_share, tabulated_probability
+from angcal.curve import angular_probability, noise_share
 from angcal.links import Link
 from angcal.metrics.scores import PROBABILITY_FLOOR
 from angcal.observable_error import Noise, coupling_of_rows, squared_radii
@@ -346,7 +346,7 @@ def _require_plausible(cosine: float, error: float) -> None:
 def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:
     """F_c(s), floored on both sides so that one impossible label does not decide everything."""
     if link.mixture is None:
-        p = tabulated_probability(link, cosine, scores)
+        p = angular_probability(link, cosine, scores)
     else:
         center = link.scale * cosine * scores + link.offset
         p = link.mixture.values(center, link.scale * noise_share(cosine))
