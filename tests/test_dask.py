@@ -157,7 +157,7 @@ def test_frames_with_target_and_weights_by_name():
 
 
 def test_columns_that_are_many_are_sampled(monkeypatch):
-    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    monkeypatch.setattr(plan, "SMALL_SIDE", 0)
     data = simulate(900, 300, link=Logit(3.0), random_state=1)
     exact = angcal.AngularCalibratedClassifier(observables="exact").fit(data.X, data.y)
     found = dask_angcal.AngularCalibratedClassifier()

@@ -21,6 +21,7 @@ from statistics import NormalDist
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.covariance import Precision, ScoreScale
 from angcal.curve import angular_probability, noise_share
@@ -40,12 +41,6 @@ LOO_BIAS = 0.03
 """Of a cosine by leave-one-out scores, for each unit of unevenness of the rows; measured."""
 DISAGREEMENT = 3.0
 """Routes further apart than this many standard errors do not measure the same thing."""
-
-SURE_SIGN = 2.0
-"""Standard errors from zero, from which a cosine makes the curve and not labels alone.
-
-Of 1,557 fits of few rows, 38 had a negative cosine within its error of zero: their curves fell, and
-were 0.029 nats worse than plain or the prevalence (0.14 at most), by labels alone 0.001."""
 
 ROWS_DEPEND = "it takes rows for independent, and rows of a group are not"
 """Why there is no observable angle of groups of two rows or more."""
@@ -116,9 +111,9 @@ class Angle:
 
     @property
     def has_sign(self) -> bool:
-        """Whether zero is further away than ``SURE_SIGN`` standard errors."""
+        """Whether zero is further away than `angcal.plan.CLEAR` standard errors."""
         below, above = self.sides or (self.standard_error, self.standard_error)
-        return abs(self.cosine) > SURE_SIGN * (below if self.cosine > 0 else above)
+        return abs(self.cosine) > plan.CLEAR * (below if self.cosine > 0 else above)
 
     @property
     def standard_error(self) -> float:
