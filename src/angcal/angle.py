@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -27,6 +28,7 @@ from angcal.covariance import Precision, ScoreScale
 from angcal.curve import angular_probability, noise_share
 from angcal.links import Link
 from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.notices import AngleWarning, warn
 from angcal.observable_error import Noise, coupling_of_rows, squared_radii
 from angcal.observables import Observables, usual_weights
 from angcal.problem import LinearFit
@@ -46,11 +48,17 @@ ROWS_DEPEND = "it takes rows for independent, and rows of a group are not"
 """Why there is no observable angle of groups of two rows or more."""
 
 
-def way_out(reason: str) -> str:
-    """What to do about a reason why there is no observable angle."""
-    if reason == ROWS_DEPEND:
-        return "fit one row of each group"
-    return "pass a covariance or a larger pool"
+def warn_if_asked_for(asked: Any, found: Any, are: str = "angle is", ones: str = "one") -> None:
+    """Warn where observable angles were asked for by name, and a reason against them was found."""
+    if asked != "observable" or not isinstance(found, str):
+        return
+    depend = found == ROWS_DEPEND
+    way_out = "fit one row of each group" if depend else "pass a covariance or a larger pool"
+    warn(
+        f"angle='observable' is not possible: {found}. The leave-one-out {are} used; {way_out} "
+        f"for the observable {ones}.",
+        AngleWarning,
+    )
 
 
 class AngleError(ValueError):

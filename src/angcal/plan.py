@@ -112,10 +112,9 @@ move the leave-one-out loss of text, advertisements and molecules by up to 1, 0.
 
 # -- rows that are read anew on every pass ---------------------------------------------------
 
-LARGEST_FAR_STEP, FAR_LEFT = 1e-2, (1e-9, 1e-7)
+LARGEST_FAR_STEP = 1e-2
 """Share of the scores' spread that a step may move them by at most for its matrix, which is that of
-all rows before the step, to serve for leverages and for what steps remain; and what may be left
-after these, a thousandth of the tolerance in between: 1e-7 moves no probability by 1e-6."""
+all rows before the step, to serve for leverages and for what steps remain."""
 NEAR_STEP, MOST_STRIDE = 0.5, 4
 """A step up to this share is followed by a look with a matrix of all rows; until then every fourth
 row gives one, or as many as make twenty times the columns."""
