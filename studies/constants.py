@@ -119,12 +119,11 @@ def row(before: Found, after: Found) -> str:
 
     gaps = {name: differences(before[name][0], after[name][0]) for name in before}
     most = {name: max(each.values(), default=0.0) for name, each in gaps.items()}
-    moved = sum(gap > TOLERANCE for gap in most.values())
-    worst = max(most, key=lambda name: most[name])
+    moved, worst = sum(gap > TOLERANCE for gap in most.values()), max(most, key=most.__getitem__)
     warned = sum(before[name][1] != after[name][1] for name in before)
     ratio = sum(each[2] for each in after.values()) / sum(each[2] for each in before.values())
-    by = f"{moved} fits moved, by up to {most[worst]:.0e} ({worst})"
-    return f"{by}; {warned} warn otherwise; time {ratio:.2f}"
+    said = f"{moved} fits moved, by up to {most[worst]:.0e} ({worst})"
+    return f"{said}; {warned} warn otherwise; time {ratio:.2f}"
 
 
 def main(arguments: list[str] | None = None) -> int:
