@@ -77,9 +77,9 @@ def designs() -> Iterator[tuple[str, Callable[[], Outputs]]]:
     for shape in ((3000, 300), (300, 3000), (40, 20)):
         yield "{} x {}".format(*shape), design(AngularCalibratedClassifier(), *shape)
         yield "{} x {}, path".format(*shape), design(path(), *shape)
-    yield "sparse", design(one(weak), 3000, 400, how="sparse")
+    yield "large sparse", design(one(weak), 3000, 400, how="sparse")
     yield "12 classes", design(one(weak), 1500, 200, 12)
-    yield "pool", design(one(weak, pool=Draw(1, 1200).pool[:1500]), 200, 1200)
+    yield "large pool", design(one(weak, pool=Draw(1, 1200).pool[:1500]), 200, 1200)
     for given in (
         *((one(), 200, 60, 2, "intervals"), (path(5), 600, 40, 8, "intervals")),
         *((one(), 400, 60, 3, "groups"), (path(), 400, 60, 2, "groups")),
