@@ -244,7 +244,7 @@ def observe_all(
         curvatures = [_active_curvatures(fit, loss) for fit in fits]
     elif isinstance(loss, Multinomial):
         rows = [_class_rows(fit, loss) for fit in fits]
-        shared = shared_steps(rows, leverages, separate)
+        shared = shared_steps(rows, leverages)
         curvatures = [each.curvatures() for each in shared]
         if not separate:
             totals = [D.sum(axis=0) for D in curvatures]

@@ -92,10 +92,10 @@ QUICK_PRODUCTS = 500_000_000
 has leverages of its own; beyond, all share steps γ. On embeddings and images that moves the
 log-loss by less than 1 %; on few collinear columns (leaf shapes) by much more, but these are below
 the limit. And rounds for groups may take so many even where leaving one row out takes less."""
-SHARED_ROUNDS, MOST_ROUNDS = 2, 8
-"""Rounds of the steps that all classes share: at least, and at most, as for groups. Strong
-penalties need no more than two; weak ones on separable rows do: at one round their steps are half
-of what they should be, and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
+MOST_ROUNDS = 8
+"""Rounds of the steps that all classes share, as for groups. Strong penalties need one or two; weak
+ones on separable rows need more: at one round their steps are half of what they should be, and the
+leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
 GROUP_TOLERANCE = 5e-3
 """What rounds may leave open of leave-group-out scores, as a share of their spread, so that 1 % is
 kept in most samples of groups (studies/groups.py)."""
@@ -199,8 +199,8 @@ def last_step(n: int, width: int) -> float:
 
 def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:
     """Whether every class of so many rows, columns and fits has leverages of its own."""
-    # Steps that few classes share would take as many factorizations.
-    few = n_classes <= SHARED_ROUNDS + SAMPLED_CLASSES
+    # Steps that few classes share take as many factorizations: of some rounds and some classes.
+    few = n_classes < 2 * SAMPLED_CLASSES
     return few or n * k * k * n_classes * m <= QUICK_PRODUCTS
 
 

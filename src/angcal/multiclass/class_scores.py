@@ -122,7 +122,7 @@ def scores_on_device(
     def leverages(curvatures: list[Floats], _: list[int]) -> list[Leverages]:
         return [fit.leverages(D) for D in curvatures]
 
-    shared = shared_steps([classes], leverages, separate=False)
+    shared = shared_steps([classes], leverages)
     totals = on_host(namespace_of(classes.p).sum(shared[0].held, axis=0))
     steps = corrected_steps([classes], shared, [totals], leverages)[0]
     order = np.random.default_rng(plan.SEED).permutation(n)
