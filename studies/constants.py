@@ -32,7 +32,7 @@ Found = dict[str, tuple[Outputs, list[str], float]]
 
 
 def changed(value: Any, factor: float) -> Any:
-    """A number, or each of several, times a factor; what is below one stays below one."""
+    """A number, or each of several, times a factor; what is no number stays as it is."""
     if isinstance(value, tuple):
         return tuple(changed(part, factor) for part in value)
     if isinstance(value, dict):
@@ -41,7 +41,7 @@ def changed(value: Any, factor: float) -> Any:
         return max(1, round(value * factor))
     if isinstance(value, float) and 0.5 <= value < 1.0:
         return 1.0 - (1.0 - value) * min(factor, 1.9)
-    return value * factor
+    return value * factor if isinstance(value, float | np.ndarray) else value
 
 
 def with_change(source: str, name: str, factor: float) -> ast.Module:

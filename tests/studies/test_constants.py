@@ -25,4 +25,4 @@ def test_numbers_stay_of_their_kind():
     assert changed(2, 1 / 3) == 1
     assert changed((4, 0.1), 3.0) == (12, pytest.approx(0.3))
     assert changed(0.9, 3.0) == pytest.approx(0.81)
-    assert changed({1: 2.0}, 3.0) == {1: 6.0}
+    assert changed({1: 2.0, 2: print}, 3.0) == {1: 6.0, 2: print}
