@@ -157,7 +157,7 @@ def test_frames_with_target_and_weights_by_name():
 
 
 def test_columns_that_are_many_are_sampled(monkeypatch):
-    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    monkeypatch.setattr(plan, "SMALL_SIDE", 0)
     data = simulate(900, 300, link=Logit(3.0), random_state=1)
     exact = angcal.AngularCalibratedClassifier(observables="exact").fit(data.X, data.y)
     found = dask_angcal.AngularCalibratedClassifier()
@@ -201,7 +201,7 @@ def test_no_copy_is_made_where_it_does_not_pay(change, monkeypatch):
 
 @pytest.mark.parametrize("unit", [1e20, 1e3, 1e-20])
 def test_steps_that_single_precision_cannot_hold_are_made_in_double(unit, monkeypatch):
-    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    monkeypatch.setattr(plan, "SMALL_SIDE", 0)
     model = LogisticRegression(C=unit**-2, tol=1e-6 * unit)
     rows = da.from_array(unit * X, chunks=(500, 30))
     found = dask_angcal.AngularCalibratedClassifier(model).fit(rows, Y)
@@ -425,7 +425,7 @@ def test_workers_may_be_many_or_few_or_die(cluster, client, threaded, tmp_path):
 def test_a_copy_in_single_precision_dies_with_its_worker_and_is_made_anew(
     cluster, client, monkeypatch
 ):
-    monkeypatch.setattr(plan, "LARGEST_FAR_GRAM", 0)
+    monkeypatch.setattr(plan, "SMALL_SIDE", 0)
     expected, points = fitted(persist=True), []
 
     def lose_blocks(point):

@@ -186,6 +186,7 @@ def test_what_needs_vectors_takes_one_penalty_after_the_other(way, monkeypatch):
     groups = np.arange(600) // 3 if way == "groups" else None
     options = {"Cs": 4, "tol": 1e-8}
     options["observables"] = "randomised" if way == "sampled" else "exact"
+    monkeypatch.setattr(plan, "penalties_at_once", lambda *_: 4)
     together = AngularLogisticRegressionCV(**options).fit(BLOCKS, labels, groups=groups)
     monkeypatch.setattr(plan, "penalties_at_once", lambda *_: 1)
     found = AngularLogisticRegressionCV(**options).fit(BLOCKS, labels, groups=groups)
@@ -277,7 +278,7 @@ def test_blocks_that_change_between_passes_are_noticed():
 @pytest.mark.parametrize("K", [2, 3])
 def test_every_way_of_newton_ends_at_the_optimum(K, matrices, intercept, monkeypatch):
     if not matrices:
-        monkeypatch.setattr(plan, "LARGEST_STREAMED_GRAM", 0)
+        monkeypatch.setattr(plan, "LARGE_SIDE", 0)
     labels, loss = (Y.astype(float), None) if K == 2 else (THREE.astype(float), Multinomial(3))
     strengths = np.array([0.3, 20.0])
     solver = FarNewton(as_rows(BLOCKS, intercept), labels, WEIGHTS, strengths, loss)

@@ -23,7 +23,7 @@ from angcal.estimators.repeats import copies
 from angcal.leverages.groups import Blocks, Groups, groups_of, leave_groups_out
 from angcal.links.multiclass import Softmax
 from angcal.notices import AngleWarning, RepeatedRowsWarning
-from angcal.observables import count_shifts, group_count_shifts, observe
+from angcal.observables import count_shifts, group_count_shifts, observe, with_shifts
 from angcal.sklearn_problems import read_fits
 
 
@@ -187,7 +187,8 @@ def test_groups_of_unlike_rows_are_coupled_as_single_rows_are(n, d):
 def test_counts_of_a_group_are_given_back_for_all_its_classes():
     codes, weights = np.array([0, 1, 1, 2, 0, 2]), np.array([1.0, 2.0, 1.0, 1.0, 3.0, 1.0])
     alone = group_count_shifts(codes, weights, 3, Groups(np.arange(6)))
-    np.testing.assert_allclose(alone, count_shifts(codes, weights, 3))
+    each = with_shifts(np.zeros((6, 3)), codes, count_shifts(codes, weights, 3))
+    np.testing.assert_allclose(alone, each)
     # An intercept-only model: its one Newton step without rows 0 and 1, up to a constant.
     together = group_count_shifts(codes, weights, 3, Groups(np.array([0, 0, 1, 2, 3, 4])))
     p = np.bincount(codes, weights) / weights.sum()

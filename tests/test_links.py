@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, ndtr
 
+from angcal import plan
 from angcal.links import (
     LINKS,
     CallableLink,
@@ -23,7 +24,6 @@ from angcal.links import (
     Logit,
     Probit,
     as_link,
-    quadrature,
 )
 from angcal.links.base import kolmogorov_density
 
@@ -414,7 +414,7 @@ def test_declared_breakpoints_reveal_a_bump_too_narrow_to_be_seen():
 
 
 def test_noise_ends_with_a_warning_that_states_the_error(monkeypatch):
-    monkeypatch.setattr(quadrature, "LONGEST_WORK_LIST", 2000)
+    monkeypatch.setattr(plan, "CACHE_ENTRIES", 1000)
     noisy = CallableLink(lambda t: 0.5 + 0.1 * np.sin(1e9 * t))
     with pytest.warns(RuntimeWarning, match=r"estimated error of \d\.\de-0\d"):
         noisy.smooth(0.3, 1.0)

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from angcal import AngularCalibratedClassifier, Logistic, Logit, Ridge
+from angcal import AngularCalibratedClassifier, Logistic, Logit, Ridge, plan
 from angcal.angle import observable_angle
 from angcal.covariance import PoolInverse, inverse, matrix_free, precision, score_scale
 from angcal.covariance.inverse import cheaper_method
@@ -215,7 +215,7 @@ def test_the_classifier_takes_the_route(monkeypatch):
     data = simulate(200, 60, link=LINK, random_state=0)
     pool = data.pool(400, random_state=1)
     exact = AngularCalibratedClassifier(pool=pool, angle="observable").fit(data.X, data.y)
-    monkeypatch.setattr(inverse, "SMALLEST_MATRIX_FREE", 1)
+    monkeypatch.setattr(plan, "SMALL_SIDE", 1)
     monkeypatch.setattr(inverse, "MEMORY_LIMIT", 0)
     for kind in (np.asarray, sparse.csr_array, lambda rows: lambda: iter([rows[:10], rows[10:]])):
         found = AngularCalibratedClassifier(pool=kind(pool), angle="observable")

@@ -10,13 +10,11 @@ from scipy.stats import norm
 
 from angcal.covariance import ScoreScale
 from angcal.curve import (
-    TABLE_NODES,
     CalibratedCurve,
     ConstantCurve,
     angular_probability,
-    tabulated_probability,
 )
-from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
+from angcal.links import CallableLink, Cauchit, ComplementaryLogLog, Logit, Probit
 
 LINKS = [
     Logit(3.0, 1.0),
@@ -66,47 +64,6 @@ def test_a_cosine_a_hair_beyond_one_is_one():
     assert_allclose(angular_probability(Logit(3.0), 1.0 + 1e-12, S), Logit(3.0)(S), atol=1e-10)
 
 
-@every_link
-@pytest.mark.parametrize("cosine", [-0.97, 0.0, 0.4, 0.8, 0.9995])
-def test_the_table_is_good_to_1e_5(link, cosine):
-    s = np.random.default_rng(0).normal(size=3000) * 1.3
-    assert s.size > TABLE_NODES
-    table = tabulated_probability(link, cosine, s)
-    exact = angular_probability(link, cosine, s)
-    assert np.max(np.abs(table - exact)) <= 1e-5
-    assert not np.array_equal(table, exact) or cosine == 0.0  # it is a table
-
-
-def test_the_table_survives_a_kink():
-    """At c = 1 nothing smooths the kinks of the clipped line, and only spacing limits the error."""
-    s = np.random.default_rng(0).normal(size=3000)
-    link = ClippedLinear(2.0)
-    assert (
-        np.max(np.abs(tabulated_probability(link, 0.99, s) - link.smooth(0.99 * s, 0.141))) < 1e-3
-    )
-    assert np.max(np.abs(tabulated_probability(link, 1.0, s) - link(s))) < 5e-3
-
-
-def test_few_scores_are_exact():
-    s = np.random.default_rng(1).normal(size=TABLE_NODES)
-    link = Logit(3.0, 1.0)
-    assert_array_equal(tabulated_probability(link, 0.5, s), angular_probability(link, 0.5, s))
-
-
-def test_constant_scores_have_one_probability():
-    s = np.full(2 * TABLE_NODES, 0.7)
-    p = tabulated_probability(Logit(3.0, 1.0), 0.5, s)
-    assert p.shape == s.shape
-    assert_allclose(p, angular_probability(Logit(3.0, 1.0), 0.5, np.array([0.7]))[0], atol=1e-15)
-
-
-def test_the_table_stays_within_0_and_1():
-    s = np.linspace(-60.0, 60.0, 5000)
-    p = tabulated_probability(Logit(30.0), 0.999, s)
-    assert p.min() >= 0.0
-    assert p.max() <= 1.0
-
-
 def test_a_curve_standardizes_the_score_first():
     scale = ScoreScale(center=0.4, norm=2.5, source="covariance")
     curve = CalibratedCurve(Logit(3.0, 1.0), 0.6, scale)
@@ -120,10 +77,3 @@ def test_a_curve_standardizes_the_score_first():
 def test_a_constant_curve_ignores_the_score(shape):
     p = ConstantCurve(0.3).predict(np.full(shape, 1e9))
     assert_array_equal(p, np.full(shape, 0.3))
-
-
-@pytest.mark.parametrize("family", [Logit, Probit])
-def test_a_step_of_any_height_is_tabulated_without_overflow(family):
-    scores = np.linspace(-3.0, 3.0, 3000)
-    p = tabulated_probability(family(1e160), 0.5, scores)
-    assert_allclose(p, angular_probability(family(1e160), 0.5, scores), atol=1e-5)

@@ -27,7 +27,7 @@ from angcal.curve import (
     angular_probability,
 )
 from angcal.curve.predictor import jet
-from angcal.curve.quintics import BETWEEN_NODES, Quintics
+from angcal.curve.quintics import Quintics
 from angcal.curve.table import (
     MOST_CELLS,
     SMALLEST_REACH,
@@ -37,6 +37,7 @@ from angcal.curve.table import (
     normal_bound,
 )
 from angcal.links import CallableLink, Cauchit, ClippedLinear, ComplementaryLogLog, Logit, Probit
+from angcal.links.quadrature import PROMISED_ACCURACY
 
 SCALE = ScoreScale(center=0.4, norm=2.5, source="covariance")
 LINKS = [
@@ -506,7 +507,7 @@ def many_curves(n, reach):
 
 @pytest.mark.parametrize("reach", [0.5, 6.0, 25.0, 1e3])
 def test_quintics_keep_their_bounds(reach):
-    """F by BETWEEN_NODES, F′ by what the same spacing leaves of it."""
+    """F by PROMISED_ACCURACY, F′ by what the same spacing leaves of it."""
     noises, centers, margins = many_curves(6000, reach)
     low, high = centers.min(axis=1) - margins, centers.max(axis=1) + margins
     table = Quintics.where_fewer(Logit.mixture, low, high, noises, 6000)
@@ -514,8 +515,8 @@ def test_quintics_keep_their_bounds(reach):
     for moved in (centers, centers + signs * margins[:, None]):
         values, slopes = table.values_and_slopes(moved)
         expected = Logit.mixture.values_and_slopes(moved, noises)
-        assert np.abs(values - expected[0]).max() < BETWEEN_NODES + 1e-15
-        left = np.sqrt(5.0) / 30000.0 * 46080.0 * BETWEEN_NODES / table.spacing
+        assert np.abs(values - expected[0]).max() < PROMISED_ACCURACY + 1e-15
+        left = np.sqrt(5.0) / 30000.0 * 46080.0 * PROMISED_ACCURACY / table.spacing
         assert np.all(np.abs(slopes - expected[1]) < left + 1e-12)
 
 

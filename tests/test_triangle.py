@@ -16,7 +16,7 @@ from angcal.leverages.cholesky import (
     row_parts,
     sum_of_squares,
 )
-from angcal.plan import LARGEST_RESTING_SIDE
+from angcal.plan import SMALL_SIDE
 
 
 def positive_matrix(side: int, seed: int = 0) -> np.ndarray:
@@ -24,7 +24,7 @@ def positive_matrix(side: int, seed: int = 0) -> np.ndarray:
     return A @ A.T / side + np.eye(side)
 
 
-SIDES = (1, 2, LEAF, LEAF + 1, 2 * LEAF + 1, 385, LARGEST_RESTING_SIDE, LARGEST_RESTING_SIDE + 1)
+SIDES = (1, 2, LEAF, LEAF + 1, 2 * LEAF + 1, 385, SMALL_SIDE, SMALL_SIDE + 1)
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -53,7 +53,7 @@ def test_a_singular_matrix_is_named(side, seeds):
             cholesky(A @ A.T, "the rows")
 
 
-@pytest.mark.parametrize("side", [5, 200, LARGEST_RESTING_SIDE + 1])
+@pytest.mark.parametrize("side", [5, 200, SMALL_SIDE + 1])
 def test_a_nearly_singular_matrix_is_factorized(side):
     v = np.random.default_rng(0).normal(size=side)
     v /= np.linalg.norm(v)
@@ -76,7 +76,7 @@ def test_row_parts_cover_every_row_once(side):
     assert rows == list(range(side))
 
 
-@pytest.mark.parametrize("side", [1, 7, LARGEST_RESTING_SIDE, LARGEST_RESTING_SIDE + 3])
+@pytest.mark.parametrize("side", [1, 7, SMALL_SIDE, SMALL_SIDE + 3])
 def test_sums_of_squares_are_symmetric_and_those_of_all_rows(side):
     blocks = [
         np.random.default_rng(k).normal(size=(rows, side)) for k, rows in enumerate((3, 5, 1))

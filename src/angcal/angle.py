@@ -17,15 +17,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.covariance import Precision, ScoreScale
-from angcal.curve import noise_share, tabulated_probability
+from angcal.curve import angular_probability, noise_share
 from angcal.links import Link
 from angcal.metrics.scores import PROBABILITY_FLOOR
+from angcal.notices import AngleWarning, warn
 from angcal.observable_error import Noise, coupling_of_rows, squared_radii
 from angcal.observables import Observables, usual_weights
 from angcal.problem import LinearFit
@@ -41,21 +44,21 @@ LOO_BIAS = 0.03
 DISAGREEMENT = 3.0
 """Routes further apart than this many standard errors do not measure the same thing."""
 
-SURE_SIGN = 2.0
-"""Standard errors from zero, from which a cosine makes the curve and not labels alone.
-
-Of 1,557 fits of few rows, 38 had a negative cosine within its error of zero: their curves fell, and
-were 0.029 nats worse than plain or the prevalence (0.14 at most), by labels alone 0.001."""
-
 ROWS_DEPEND = "it takes rows for independent, and rows of a group are not"
 """Why there is no observable angle of groups of two rows or more."""
 
 
-def way_out(reason: str) -> str:
-    """What to do about a reason why there is no observable angle."""
-    if reason == ROWS_DEPEND:
-        return "fit one row of each group"
-    return "pass a covariance or a larger pool"
+def warn_if_asked_for(asked: Any, found: Any, are: str = "angle is", ones: str = "one") -> None:
+    """Warn where observable angles were asked for by name, and a reason against them was found."""
+    if asked != "observable" or not isinstance(found, str):
+        return
+    depend = found == ROWS_DEPEND
+    way_out = "fit one row of each group" if depend else "pass a covariance or a larger pool"
+    warn(
+        f"angle='observable' is not possible: {found}. The leave-one-out {are} used; {way_out} "
+        f"for the observable {ones}.",
+        AngleWarning,
+    )
 
 
 class AngleError(ValueError):
@@ -116,9 +119,9 @@ class Angle:
 
     @property
     def has_sign(self) -> bool:
-        """Whether zero is further away than ``SURE_SIGN`` standard errors."""
+        """Whether zero is further away than `angcal.plan.CLEAR` standard errors."""
         below, above = self.sides or (self.standard_error, self.standard_error)
-        return abs(self.cosine) > SURE_SIGN * (below if self.cosine > 0 else above)
+        return abs(self.cosine) > plan.CLEAR * (below if self.cosine > 0 else above)
 
     @property
     def standard_error(self) -> float:
@@ -346,7 +349,7 @@ def _require_plausible(cosine: float, error: float) -> None:
 def likelihood_curve(link: Link, cosine: float, scores: Floats) -> Floats:
     """F_c(s), floored on both sides so that one impossible label does not decide everything."""
     if link.mixture is None:
-        p = tabulated_probability(link, cosine, scores)
+        p = angular_probability(link, cosine, scores)
     else:
         center = link.scale * cosine * scores + link.offset
         p = link.mixture.values(center, link.scale * noise_share(cosine))

@@ -30,7 +30,7 @@ from angcal.angle import (
     observable_angle,
     quantile,
     training_sign,
-    way_out,
+    warn_if_asked_for,
     with_note,
 )
 from angcal.covariance import (
@@ -445,10 +445,5 @@ class _Evidence:
             outcome = "the covariance comes from the training rows themselves"
         else:
             outcome = inverse
-        if isinstance(outcome, str) and options.angle == "observable":
-            warn(
-                f"angle='observable' is not possible: {outcome}. The leave-one-out angle is used; "
-                f"{way_out(outcome)} for the observable one.",
-                AngleWarning,
-            )
+        warn_if_asked_for(options.angle, outcome)
         return outcome

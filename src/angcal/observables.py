@@ -38,7 +38,7 @@ import numpy as np
 
 from angcal import plan
 from angcal._typing import Floats
-from angcal.arrays import slices, softmax
+from angcal.arrays import softmax
 from angcal.leverages import Leverages
 from angcal.leverages.groups import GroupMoves, Groups
 from angcal.leverages.many_groups import batch_of_groups, batch_takes_groups, far_groups
@@ -244,7 +244,7 @@ def observe_all(
         curvatures = [_active_curvatures(fit, loss) for fit in fits]
     elif isinstance(loss, Multinomial):
         rows = [_class_rows(fit, loss) for fit in fits]
-        shared = shared_steps(rows, leverages, separate)
+        shared = shared_steps(rows, leverages)
         curvatures = [each.curvatures() for each in shared]
         if not separate:
             totals = [D.sum(axis=0) for D in curvatures]
@@ -355,33 +355,36 @@ def honest_scores(fit: LinearFit, observables: Observables) -> Floats:
     if not fit.fit_intercept:
         return observables.loo_scores
     moves, two = observables.group_moves, isinstance(fit.loss, Logistic)
-    K = 2 if two else fit.loss.n_scores
-    if not isinstance(fit.loss, Logistic | Multinomial):
+    if not (two or isinstance(fit.loss, Multinomial)):
         return observables.calibration_scores
-    if moves is None and two:
-        return observables.loo_scores + _shifts_of_two(fit.labels, fit.weights)
-    codes = fit.labels.astype(np.intp)
-    if moves is None:
-        shifts = count_shifts(codes, fit.weights, K)
-    else:
+    K, codes = 2 if two else fit.loss.n_scores, fit.labels.astype(np.intp)
+    if moves is not None:
         shifts = group_count_shifts(codes, fit.weights, K, moves.groups)
-    return observables.loo_scores + (shifts @ [-1.0, 1.0] if two else shifts)
+        return observables.loo_scores + (shifts @ [-1.0, 1.0] if two else shifts)
+    own = count_shifts(codes, fit.weights, K)
+    if two:
+        return observables.loo_scores + np.where(codes == 1, own, -own)
+    return with_shifts(observables.loo_scores, codes, own)
 
 
 def count_shifts(
     codes: np.ndarray, weights: Floats, n_classes: int, rows: np.ndarray | slice = slice(None)
 ) -> Floats:
-    """(ω_i/W_y)·W/(W − ω_i) in the column of each row's class, (n, K); W_y the class's weight.
+    """(ω_i/W_y)·W/(W − ω_i) of each row, for the score of its class; W_y the class's weight.
 
     Without row i its class has less weight, and its logit is lower by as much: this is the
     leave-one-out step of a model that has intercepts alone. New rows are judged by the count of
     all, so that the step is to be given back. ``rows`` are those that are asked for.
     """
-    totals, total = np.bincount(codes, weights, minlength=n_classes), weights.sum()
-    codes, weights = codes[rows], weights[rows]
-    shifts = np.zeros((len(codes), n_classes))
-    shifts[np.arange(len(codes)), codes] = count_shift(weights, totals[codes], total)
-    return shifts
+    totals, total = np.bincount(codes, weights, minlength=n_classes), float(weights.sum())
+    return count_shift(weights[rows], totals[codes[rows]], total)
+
+
+def with_shifts(scores: Floats, codes: np.ndarray, shifts: Floats) -> Floats:
+    """(n, K) scores, that of each row's own class moved."""
+    moved = scores.copy()
+    moved[np.arange(len(codes)), codes] += shifts
+    return moved
 
 
 def usual_weights(case_weights: Floats) -> Floats:
@@ -391,24 +394,9 @@ def usual_weights(case_weights: Floats) -> Floats:
     return case_weights / np.mean(case_weights)
 
 
-def count_shift(weights: Floats, in_class: Floats | float, total: float) -> Floats:
+def count_shift(weights: Floats, in_class: Floats, total: float) -> Floats:
     """(ω_i/W_y)·W/(W − ω_i)."""
     return weights / in_class * total / (total - weights)
-
-
-def _shifts_of_two(labels: Floats, weights: Floats) -> Floats:
-    """The same for the one score of two classes; some rows at a time."""
-    total, positive = float(weights.sum()), float(weights @ labels)
-    if np.ptp(weights) == 0.0:  # the same for all rows of a class
-        one = weights[:1]
-        high, low = (count_shift(one, each, total)[0] for each in (positive, total - positive))
-        return np.where(labels == 1.0, high, -low)
-    found = np.empty(len(labels))
-    for rows in slices(len(labels), plan.ROWS_AT_ONCE):
-        own = labels[rows] == 1.0
-        in_class = np.where(own, positive, total - positive)
-        found[rows] = np.where(own, 1.0, -1.0) * count_shift(weights[rows], in_class, total)
-    return found
 
 
 def group_count_shifts(

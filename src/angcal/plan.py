@@ -10,11 +10,11 @@ from __future__ import annotations
 
 BLOCK_ENTRIES = 2_000_000
 """Entries of a dense block (16 MB): Gram matrices run at full speed from there on. Squares of a
-design up to this size are kept for all penalties of a path."""
+design up to this size are kept for all penalties of a path, and vectors of more rows are gathered
+part by part."""
 CACHE_ENTRIES, DEVICE_ENTRIES = 1 << 18, 1 << 28
-"""Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU."""
-ROWS_AT_ONCE = 1 << 20
-"""Rows of which some numbers each are in memory at a time, in place of those of all rows."""
+"""Entries of temporary arrays that are to stay in the cache (2 MB), and of blocks on a GPU. So many
+panels of a quadrature, and what it integrates is noise that no subdivision resolves."""
 PIECE_ENTRIES = 1 << 19
 """Entries of a piece that is multiplied there and back while it is in the cache: 2 MB in single
 precision. Of 2^17 to 2^20 the best with two threads of BLAS, and as good as any with one."""
@@ -40,6 +40,15 @@ MOST_PAIRED_ROWS = 2000
 """Rows of which all pairs are looked at for copies (0.05 s), and up to which XXᵀ of a wide X costs
 less than the products that it saves a path."""
 
+FEWEST_ROWS = 10
+"""Unlabeled rows below which targets are refused and a pool is said to be small: 2 to 5 rows of a
+pool left 8 to 12 % of fits of a known link 0.1 nats worse than plain."""
+CLEAR = 2.0
+"""Standard errors below which a difference is not told from chance, nor the sign of a cosine.
+
+Of 1,557 fits of few rows, 38 had a negative cosine within its error of zero: their curves fell, and
+were 0.029 nats worse than plain or the prevalence (0.14 at most), by labels alone 0.001."""
+
 NORMAL_REACH = 8.0
 """Standard deviations beyond which a normal variable counts for nothing: it is there with a
 probability of 1e-15. Sums over noise end there, and so do grids and tables of scores."""
@@ -60,27 +69,33 @@ LEADING_DIRECTIONS = 500
 
 SMALLEST_SAMPLED_SIDE = 600
 """Side of X below which a factorization costs no more than the passes it saves."""
-LARGEST_PROBED_SIDE, LARGEST_EIGENVALUE = 4000, 11.0
-"""Side up to which a design is factorized where its Hessian, with unit diagonal, has a larger
-eigenvalue. Gaussian rows have up to 10; of 24 fits to real rows with more than 11 the sampled rows
-did for 2 only, after three to five rounds, and a factorization in single precision takes less."""
+LARGEST_EIGENVALUE = 11.0
+"""Of a Hessian with unit diagonal, beyond which a design of up to `LARGE_SIDE` is factorized.
+Gaussian rows have up to 10; of 24 fits to real rows with more than 11 the sampled rows did for 2
+only, after three to five rounds, and a factorization in single precision takes less."""
 LARGEST_FACTORIZED_SIDE = 40_000
 """Beyond (13 GB) a factorization is not begun unasked, where sampling fails."""
+SMALL_SIDE, LARGE_SIDE = 1000, 4000
+"""Sides up to which a matrix X̃ᵀDX̃ and its factorization are no burden, and up to which they are
+less of one than a hundred passes over files or several rounds of sampled rows.
+
+A factorization of the first is as fast with one thread as with several, and as sums of NumPy's
+products, which take a second matrix. On rows that are read anew Newton's method then takes five
+passes and no more, but d products for each entry: at 200,000×500 that costs the CPU seconds of
+Newton-CG with sampled rows, at 50,000×4,000 ten times as many."""
 SMALLEST_SINGLE_SIDE = 128
 """Below this side factorizations and eigenbases in double precision take next to no time."""
 BATCH_PRODUCTS = 8_000_000
 """Products (n·k²) up to which inverses are so small that all are taken at once."""
-BATCH_ENTRIES = 4_000_000
-"""Entries of the rows of all problems of such a batch (32 MB)."""
 QUICK_PRODUCTS = 500_000_000
 """Products that take a twentieth of a second. With so many (n·k²·K, for all penalties) every class
 has leverages of its own; beyond, all share steps γ. On embeddings and images that moves the
 log-loss by less than 1 %; on few collinear columns (leaf shapes) by much more, but these are below
 the limit. And rounds for groups may take so many even where leaving one row out takes less."""
-SHARED_ROUNDS, MOST_ROUNDS = 2, 8
-"""Rounds of the steps that all classes share: at least, and at most, as for groups. Strong
-penalties need no more than two; weak ones on separable rows do: at one round their steps are half
-of what they should be, and the leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
+MOST_ROUNDS = 8
+"""Rounds of the steps that all classes share, as for groups. Strong penalties need one or two; weak
+ones on separable rows need more: at one round their steps are half of what they should be, and the
+leave-one-out loss of 10 classes is 1.18 where refits have 1.53."""
 GROUP_TOLERANCE = 5e-3
 """What rounds may leave open of leave-group-out scores, as a share of their spread, so that 1 % is
 kept in most samples of groups (studies/groups.py)."""
@@ -94,21 +109,12 @@ twice that side, from n·4K² products."""
 KNOT_GAP = 2.1
 """Of log λ, between penalties of a path whose leverages are computed; the others are splines, which
 move the leave-one-out loss of text, advertisements and molecules by up to 1, 0.5 and 0.7 %."""
-LARGEST_RESTING_SIDE = 1000
-"""Factorizations up to this side are as fast with one thread as with several, and as sums of
-NumPy's products, which take a second matrix."""
 
 # -- rows that are read anew on every pass ---------------------------------------------------
 
-LARGEST_FAR_GRAM, LARGEST_STREAMED_GRAM = 1000, 4000
-"""Columns up to which Newton's method takes the whole matrix X̃ᵀDX̃ from a pass, where blocks are in
-memory and where each pass reads them from files: five passes and no more, but d products for each
-entry. At 200,000×500 that costs the CPU seconds of Newton-CG with sampled rows, at 50,000×4,000
-ten times as many; a hundred passes over files take longer than that."""
-LARGEST_FAR_STEP, FAR_LEFT = 1e-2, (1e-9, 1e-7)
+LARGEST_FAR_STEP = 1e-2
 """Share of the scores' spread that a step may move them by at most for its matrix, which is that of
-all rows before the step, to serve for leverages and for what steps remain; and what may be left
-after these, a thousandth of the tolerance in between: 1e-7 moves no probability by 1e-6."""
+all rows before the step, to serve for leverages and for what steps remain."""
 NEAR_STEP, MOST_STRIDE = 0.5, 4
 """A step up to this share is followed by a look with a matrix of all rows; until then every fourth
 row gives one, or as many as make twenty times the columns."""
@@ -174,7 +180,7 @@ def samples(n: int, d: int) -> bool:
 
 def takes_matrices(d: int, streamed: bool) -> bool:
     """Whether passes over far rows bring back matrices of side d, and leverages are exact."""
-    return d <= (LARGEST_STREAMED_GRAM if streamed else LARGEST_FAR_GRAM)
+    return d <= (LARGE_SIDE if streamed else SMALL_SIDE)
 
 
 def penalties_at_once(n: int, d: int, n_classes: int) -> int:
@@ -182,7 +188,8 @@ def penalties_at_once(n: int, d: int, n_classes: int) -> int:
 
     Some 16 for each score: at most an eighth of X together, or 32 MB.
     """
-    return max(1, max(n * d // 8, BATCH_ENTRIES) // (16 * n * (n_classes if n_classes > 2 else 1)))
+    entries = max(n * d // 8, 2 * BLOCK_ENTRIES)
+    return max(1, entries // (16 * n * (n_classes if n_classes > 2 else 1)))
 
 
 def last_step(n: int, width: int) -> float:
@@ -196,8 +203,8 @@ def last_step(n: int, width: int) -> float:
 
 def separates_classes(n: int, k: int, n_classes: int, m: int = 1) -> bool:
     """Whether every class of so many rows, columns and fits has leverages of its own."""
-    # Steps that few classes share would take as many factorizations.
-    few = n_classes <= SHARED_ROUNDS + SAMPLED_CLASSES
+    # Steps that few classes share take as many factorizations: of some rounds and some classes.
+    few = n_classes < 2 * SAMPLED_CLASSES
     return few or n * k * k * n_classes * m <= QUICK_PRODUCTS
 
 

@@ -117,10 +117,10 @@ def _gathered(scores: Floats, labels: Floats, spacing: float, first: int, count:
 def bin_all(standard_scores: Floats, labels: Floats, weights: list[Floats]) -> list[BinnedScores]:
     """Gather rows at nodes under several sets of weights; many rows a part at a time."""
     n = len(standard_scores)
-    if n <= plan.ROWS_AT_ONCE:
+    if n <= plan.BLOCK_ENTRIES:
         found = gather(standard_scores, labels)
         return [found.weigh(each) for each in weights]
-    parts_of_rows = list(slices(n, plan.ROWS_AT_ONCE))
+    parts_of_rows = list(slices(n, plan.BLOCK_ENTRIES))
     grids = [_grid(standard_scores[rows], FINE_SPACING) for rows in parts_of_rows]
     ends = [(first, first + count) for first, count in grids if count]
     first = min((low for low, _ in ends), default=0)

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from angcal import AngleWarning
 from angcal._typing import Floats
 from angcal.baselines import PlattScaling
-from angcal.curve import tabulated_probability
+from angcal.curve import angular_probability
 from angcal.links import Link, Logit
 from angcal.metrics import expected_calibration_error, mean_bregman_divergence
 from angcal.metrics.scores import PROBABILITY_FLOOR
@@ -234,9 +234,9 @@ def predictions_of(
 
 
 def true_curve(fitted: FittedDraw, scores: Floats) -> Floats:
-    """F(u) = P(y = 1 | score = u) by the true angle, tabulated."""
+    """F(u) = P(y = 1 | score = u) by the true angle."""
     standard = (scores - fitted.fit.intercept) / fitted.norm
-    return tabulated_probability(fitted.data.link, fitted.cosine, standard)
+    return angular_probability(fitted.data.link, fitted.cosine, standard)
 
 
 def measured(prediction: Prediction, y: Floats, truth: Floats, best: Floats) -> dict[str, Cell]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, clone
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import dense, is_tensor, namespace_of, on_host, placed_like
 from angcal.covariance.matrix_free import PoolInverse, StagnationError, probes_needed
@@ -189,8 +190,6 @@ def pool_covariance(pool: Any, centered: bool = True) -> tuple[Floats, Floats]:
 
 # Bytes that Σ̂, its factor and a copy may take together.
 MEMORY_LIMIT = 2 * 2**30
-# Below this many columns a d × d matrix is never a burden.
-SMALLEST_MATRIX_FREE = 1000
 
 
 def precision(
@@ -240,7 +239,7 @@ def precision(
 def cheaper_method(pool: Pool, n_rows: int) -> str:
     """Which way of inverting the pool's covariance takes fewer operations and fits in memory."""
     m, d = pool.n_rows, pool.n_features
-    if d < SMALLEST_MATRIX_FREE:
+    if d < plan.SMALL_SIDE:
         return "exact"
     if not _matrix_fits(d):
         return "conjugate gradients"

@@ -13,18 +13,11 @@ from angcal.curve.curves import (
     TabulatedCurve,
     tail_floor,
 )
-from angcal.curve.predictor import (
-    TABLE_NODES,
-    CurvePart,
-    angular_probability,
-    noise_share,
-    tabulated_probability,
-)
+from angcal.curve.predictor import CurvePart, angular_probability, noise_share
 from angcal.curve.table import LARGEST_TABLE_ERROR, CurveTable
 
 __all__ = [
     "LARGEST_TABLE_ERROR",
-    "TABLE_NODES",
     "AveragedCurve",
     "CalibratedCurve",
     "ConstantCurve",
@@ -33,6 +26,5 @@ __all__ = [
     "TabulatedCurve",
     "angular_probability",
     "noise_share",
-    "tabulated_probability",
     "tail_floor",
 ]

@@ -19,11 +19,9 @@ from typing import Self
 import numpy as np
 
 from angcal._typing import Floats
-from angcal.curve.table import QUINTIC_BASIS, normal_bound
+from angcal.curve.table import hermite_basis, normal_bound
 from angcal.links.base import ProbitMixture
-
-BETWEEN_NODES = 1e-10
-"""What quintics may miss: a thirtieth of what the mixture for likelihoods misses itself."""
+from angcal.links.quadrature import PROMISED_ACCURACY
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,8 @@ class Quintics:
         low, high = np.clip(low, -reach, reach), np.clip(high, -reach, reach)
         cubes = (mixture.widths**2 + noises[:, None] ** 2) ** -3.0
         bound = normal_bound(6) * (cubes @ mixture.weights)
-        widest = (46080.0 * BETWEEN_NODES / bound) ** (1 / 6)
+        # A thirtieth of what the mixture for likelihoods misses itself.
+        widest = (46080.0 * PROMISED_ACCURACY / bound) ** (1 / 6)
         cells = int(np.ceil(np.max((high - low) / widest))) + 1
         if 2 * cells > n:
             return None
@@ -65,7 +64,7 @@ class Quintics:
         jets = np.array([mixture.smooth(row, noise) for row, noise in pairs])
         jets *= np.stack([np.ones_like(spacing), spacing, spacing**2], axis=1)[:, :, None]
         data = np.concatenate([jets[:, :, :-1], jets[:, :, 1:]], axis=1)
-        found = np.tensordot(QUINTIC_BASIS, data, axes=(0, 1))
+        found = np.tensordot(hermite_basis(3), data, axes=(0, 1))
         return cls(found, low[:, None], high[:, None], spacing[:, None])
 
     def values_and_slopes(self, centers: Floats) -> tuple[Floats, Floats]:

@@ -191,6 +191,7 @@ def largest_stride(part: CurvePart, spacing: float, budget: float) -> int:
     return 1
 
 
+@cache
 def hermite_basis(known: int) -> Floats:
     """Of 1, t, t², …: what value and derivatives at 0, then at 1, add between them."""
     # The j-th derivative of tᵏ is k!/(k − j)!·tᵏ⁻ʲ.
@@ -198,9 +199,6 @@ def hermite_basis(known: int) -> Floats:
     ends = [[perm(k, j) * (end or j == k) for k in numbers] for end in (0, 1) for j in range(known)]
     # Its entries are halves and sixths of whole numbers.
     return np.round(6.0 * np.linalg.inv(np.array(ends)).T) / 6.0
-
-
-QUINTIC_BASIS, SEPTIC_BASIS = hermite_basis(3), hermite_basis(4)
 
 
 def between(jet: Floats, width: float, stride: int) -> tuple[Floats, Floats]:
@@ -211,8 +209,9 @@ def between(jet: Floats, width: float, stride: int) -> tuple[Floats, Floats]:
     powers = t ** np.arange(8)[:, None]
     rates = np.zeros_like(powers)
     rates[1:] = np.arange(1, 8)[:, None] * powers[:-1]
-    values = data.T @ (SEPTIC_BASIS @ powers)
-    slopes = data.T @ (SEPTIC_BASIS @ rates) / width
+    septics = hermite_basis(4)
+    values = data.T @ (septics @ powers)
+    slopes = data.T @ (septics @ rates) / width
     return np.append(values.ravel(), jet[0, -1]), np.append(slopes.ravel(), jet[1, -1])
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import on_host
 from angcal.estimators.training import SMALLEST_SAMPLE, Training
 from angcal.intervals import Law
 from angcal.metrics.scores import mean_and_error, row_losses
 from angcal.notices import AngleWarning, warn
-from angcal.penalty_path.choice import CLEAR
 
 WHOLE = 0.5
 """Share of the classifier with all rows. On fits with 60, 100 and 200 rows of 14 data sets, two to
@@ -125,7 +125,7 @@ def warn_if_one_is_better(left_out: Floats, one: Any, training: Training) -> Non
     for name, p in rivals.items():
         gaps = row_losses(left_out, codes) - row_losses(p, codes)
         mean, error = mean_and_error(gaps, training.weights)
-        if mean > max(CLEAR * error, 0.01):
+        if mean > max(plan.CLEAR * error, 0.01):
             warn(
                 f"An average over folds does not pay here: its leave-one-out log-loss is "
                 f"{mean:.2g} ± {error:.2g} above that of {name}. Pass average='penalties' or None.",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from angcal import plan
 from angcal._typing import Matrix
 from angcal.arrays import is_tensor, refuse_dask
 from angcal.calibrate import ANGLE_METHODS
@@ -119,19 +120,15 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             raise ValueError(f"{message}.")
 
 
-FEW_ROWS = 10
-"""Of a pool: 2 to 5 rows left 8 to 12 % of fits of a known link 0.1 nats worse than plain."""
-
-
 def warn_if_unlike(pool: Pool | None, X: Matrix) -> None:
     """Warn where pool and X are typically centered or scaled differently: a missed transformer."""
     if pool is None:
         return
-    if pool.n_rows < FEW_ROWS:
+    if pool.n_rows < plan.FEWEST_ROWS:
         known = 1.0 / np.sqrt(2.0 * max(pool.n_rows - 1, 1))
         warn(
             f"The pool has {pool.n_rows} rows, which tell the spread of the scores to no better "
-            f"than {known:.0%}. Pass {FEW_ROWS} or more, or no pool.",
+            f"than {known:.0%}. Pass {plan.FEWEST_ROWS} or more, or no pool.",
             PoolWarning,
         )
     # What the pass for the scores has found; X is surveyed in the same bounded blocks.

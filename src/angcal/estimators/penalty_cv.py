@@ -259,7 +259,7 @@ class AngularLogisticRegressionCV(AngularBase):
         if self.average is not None and options.pool is not None:
             options.pool.require_many_passes(f"average={self.average!r}")
         # Small factorizations gain nothing from SciPy's threads, which spin beside NumPy's.
-        small = min(training.X.shape) <= plan.LARGEST_RESTING_SIDE
+        small = min(training.X.shape) <= plan.SMALL_SIDE
         with side_pools_at_rest() if small else nullcontext():
             together = self._fit_path(training, options)
             if self.average == "folds":

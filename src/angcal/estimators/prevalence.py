@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.arrays import namespace_of, placed_like
 from angcal.leverages.groups import Groups
 from angcal.notices import AngleWarning, warn
 
-FEWEST_ROWS = 10
 HARDLY_KNOWN = 0.1
 """Standard error of a share beyond which the prevalence itself had better be given."""
 FEWEST_OF_A_CLASS = 15
@@ -218,9 +218,9 @@ def estimated_prevalence(
     probabilities, Neural Computation 14.
     """
     n, K = probabilities.shape
-    if n < FEWEST_ROWS:
+    if n < plan.FEWEST_ROWS:
         raise ValueError(
-            f"X_target has {n} rows; give at least {FEWEST_ROWS}, or the prevalence itself: "
+            f"X_target has {n} rows; give at least {plan.FEWEST_ROWS}, or the prevalence itself: "
             "with_prevalence."
         )
     if np.ptp(probabilities, axis=0).max() < 1e-12:

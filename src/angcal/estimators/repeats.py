@@ -223,7 +223,7 @@ def _numbers(marks: Floats) -> np.ndarray:
     near = 1e-3 * np.quantile(apart, _closest(n), axis=0) + 1e-14 * largest
     order = np.argsort(marks[:, 0])
     numbers, number = np.empty(n, dtype=np.intp), 0
-    for rows in slices(n, plan.ROWS_AT_ONCE):
+    for rows in slices(n, plan.BLOCK_ENTRIES):
         own, before = order[rows], order[max(rows.start - 1, 0)]
         differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
         numbers[own] = number + np.cumsum(differ)

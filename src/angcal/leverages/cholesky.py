@@ -81,12 +81,12 @@ class Triangle:
 
     def at_rest(self) -> AbstractContextManager[None]:
         """One thread for SciPy where more would not help."""
-        return side_pools_at_rest() if len(self) <= plan.LARGEST_RESTING_SIDE else nullcontext()
+        return side_pools_at_rest() if len(self) <= plan.SMALL_SIDE else nullcontext()
 
 
 def sum_of_squares(blocks: Iterable[Floats], side: int, dtype: Any = np.float64) -> Floats:
     """Σ YᵀY over blocks Y of rows, symmetric; a large one without a second matrix of its size."""
-    if side <= plan.LARGEST_RESTING_SIDE:
+    if side <= plan.SMALL_SIDE:
         total = np.zeros((side, side), dtype=dtype)
         for number, block in enumerate(blocks):
             # YᵀY is recognized as symmetric and costs half of a general product. What is too large
@@ -174,7 +174,7 @@ def _factorize(matrix: Floats) -> Triangle:
     # In place only if in LAPACK's order of entries; a symmetric matrix is its own transpose.
     matrix = matrix if matrix.flags.f_contiguous else matrix.T
     (factor,) = linalg.get_lapack_funcs(("potrf",), (matrix,))
-    with side_pools_at_rest() if len(matrix) <= plan.LARGEST_RESTING_SIDE else nullcontext():
+    with side_pools_at_rest() if len(matrix) <= plan.SMALL_SIDE else nullcontext():
         lower, failed = factor(matrix, lower=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError(f"the leading minor of order {failed} is not positive")

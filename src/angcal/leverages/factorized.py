@@ -157,7 +157,7 @@ def factorize_exactly(
         )
     side, engine = ("dual", _Dual) if dual_is_smaller else ("primal", _Primal)
     # A sparse Gram matrix is what takes the time of a small one.
-    pays = not (dual_is_smaller and sparse.issparse(X) and n <= plan.LARGEST_RESTING_SIDE)
+    pays = not (dual_is_smaller and sparse.issparse(X) and n <= plan.SMALL_SIDE)
     if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
             found = engine(single().in_memory, *common[1:], dtype=np.float32)

@@ -22,10 +22,9 @@ from angcal._typing import Floats
 from angcal.leverages.groups import GroupMoves, Groups, WholeBlocks, solved
 from angcal.losses import BlockLoss
 
-AT_ONCE = 32
-"""Groups in a round, or more where rows are few: scores of all rows are kept for each of them."""
 PROBED = 8
-"""Groups that say how many rounds the others need, if any."""
+"""Groups that say how many rounds the others need, if any; and groups in a round at least, more
+where rows are few: scores of all rows are kept for each of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ def settled_moves(moves: GroupMoves, fit: Staying, intercept_leverages: Floats) 
     left = max(plan.QUICK_PRODUCTS, q * n * float(side) ** 2)
     found, slopes = moves.all.reshape(n, q).copy(), moves.slopes.reshape(n, q).copy()
     least = plan.GROUP_TOLERANCE * fit.spread
-    most = max(AT_ONCE, plan.CACHE_ENTRIES // (4 * n * q))
+    most = max(PROBED, plan.CACHE_ENTRIES // (4 * n * q))
     halves: list[tuple[Any, Any]] = []
     for size in np.unique(groups.sizes[(groups.sizes > 1) & (groups.sizes <= side)]):
         order, far = _most_moved_first(groups, int(size), found)

@@ -112,7 +112,7 @@ def many_leverages(
     if quick and isinstance(rows, TensorRows):
         rows = DenseRows(on_host(rows.whole), rows.intercept)
     if isinstance(rows, DenseRows) and (quick or method == "single"):
-        size = max(1, plan.BATCH_ENTRIES // (n * (k + 1)))
+        size = max(1, 2 * plan.BLOCK_ENTRIES // (n * (k + 1)))
         single = method == "single" and m * k >= plan.SMALLEST_SINGLE_SIDE
         parts = [(D[:, part], strengths[part]) for part in slices(m, size)]
         return _joined([_batch(rows, *part, with_coupling, single) for part in parts])

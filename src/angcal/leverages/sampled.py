@@ -172,7 +172,7 @@ class SampledHessian:
         power method; of one problem. Only of dense rows that can be factorized instead.
         """
         dense = isinstance(self._rows, DenseRows) and not isinstance(self._rows, SparseRows)
-        if not dense or min(self.shape) > plan.LARGEST_PROBED_SIDE:
+        if not dense or min(self.shape) > plan.LARGE_SIDE:
             return False
         half = self._rows.place(np.sqrt(self._inverse_diagonal))
         V = self._rows.place(np.random.default_rng(0).normal(size=(self._rows.width, 2)))

@@ -84,23 +84,18 @@ class SharedSteps:
         return curvature_of(on_host(held), self.steps)
 
 
-def shared_steps(
-    rows: list[ClassRows], leverages: LeveragesOf, separate: bool
-) -> list[SharedSteps]:
+def shared_steps(rows: list[ClassRows], leverages: LeveragesOf) -> list[SharedSteps]:
     """Steps of every fit, in as many rounds as each of them takes.
 
     Parameters
     ----------
     rows : list of ClassRows
     leverages : callable
-    separate : bool
-        Whether every class has steps of its own afterwards, for which fewer rounds will do.
     """
-    fewest = 1 if separate else plan.SHARED_ROUNDS
     means = [each.mean_curvature for each in rows]
     shared: dict[int, SharedSteps] = {}
     left = list(range(len(rows)))
-    for done in range(1, plan.MOST_ROUNDS + 1):
+    for _ in range(plan.MOST_ROUNDS):
         found = leverages([means[c] for c in left], left)
         unsettled = []
         for c, each in zip(left, found, strict=True):
@@ -110,8 +105,7 @@ def shared_steps(
             mean = on_host(namespace_of(held).sum(held, axis=1))[:, None] / held.shape[1]
             means[c] = curvature_of(mean, steps)
             # Another round would hardly change the curvature that is left.
-            settled = means[c].sum() > 0.95 * before.sum()
-            if done < fewest or not settled:
+            if not means[c].sum() > 0.95 * before.sum():
                 unsettled.append(c)
         left = unsettled
         if not left:

@@ -19,10 +19,6 @@ from angcal.notices import warn
 PROMISED_ACCURACY = 1e-10
 """Remaining error estimate per score above which a warning is raised."""
 
-LONGEST_WORK_LIST = 1 << 19
-"""Panels per pass after which f counts as noise that no subdivision resolves (40 MB)."""
-
-
 Integrand = Callable[[Floats, Floats, NDArray[Any]], NDArray[Any]]
 """(center, spread, z) -> values; the first two are columns, with a row for each score."""
 
@@ -210,7 +206,8 @@ def refine(
     for level in range(51):
         value, error = panels.integrate(function, center, spread)
         open_panels = error > tolerance
-        too_many = 2 * np.count_nonzero(open_panels) > LONGEST_WORK_LIST
+        # So many are noise that no subdivision resolves.
+        too_many = np.count_nonzero(open_panels) > plan.CACHE_ENTRIES
         if level == 50 or too_many or not open_panels.any():
             break
         total += by_score(~open_panels, value)

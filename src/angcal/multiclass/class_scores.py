@@ -22,7 +22,7 @@ from angcal.leverages.groups import Groups
 from angcal.leverages.shared import ClassRows, corrected_steps, shared_steps
 from angcal.links.multiclass import MulticlassLink, OneVsRest, Softmax
 from angcal.losses import Logistic, Multinomial
-from angcal.observables import Observables, count_shifts, honest_scores, observe
+from angcal.observables import Observables, count_shifts, honest_scores, observe, with_shifts
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit, check_separable
 from angcal.rows import TensorRows
@@ -122,7 +122,7 @@ def scores_on_device(
     def leverages(curvatures: list[Floats], _: list[int]) -> list[Leverages]:
         return [fit.leverages(D) for D in curvatures]
 
-    shared = shared_steps([classes], leverages, separate=False)
+    shared = shared_steps([classes], leverages)
     totals = on_host(namespace_of(classes.p).sum(shared[0].held, axis=0))
     steps = corrected_steps([classes], shared, [totals], leverages)[0]
     order = np.random.default_rng(plan.SEED).permutation(n)
@@ -130,8 +130,10 @@ def scores_on_device(
     fitted, p = (on_host(_taken(values, taken)) for values in (solution.scores, classes.p))
     residuals = (codes[taken, None] == np.arange(K)) - p
     without = fitted - (steps * weights[:, None])[taken] * residuals
-    shifts = count_shifts(codes, weights, K, taken) if rows.intercept else 0.0
-    return ClassScores(without + shifts, without, fitted, Softmax(K), coef, intercept), taken
+    honest = without
+    if rows.intercept:
+        honest = with_shifts(without, codes[taken], count_shifts(codes, weights, K, taken))
+    return ClassScores(honest, without, fitted, Softmax(K), coef, intercept), taken
 
 
 def _taken(values: Any, index: np.ndarray) -> Any:

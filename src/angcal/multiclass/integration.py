@@ -178,7 +178,7 @@ def smoothed(link: MulticlassLink, means: Floats, shifts: Floats, weights: Float
     return total
 
 
-LEAST = 1e-150
+LEAST = float(np.sqrt(np.finfo(float).tiny))
 """What is less likely than this does not decide a fit; its reciprocal squared still is a number."""
 
 

@@ -20,10 +20,9 @@ from angcal.angle import (
     AngleError,
     observable_angle,
     training_sign,
-    way_out,
+    warn_if_asked_for,
 )
 from angcal.covariance import Precision, StagnationError, precision, score_scale
-from angcal.notices import AngleWarning, warn
 from angcal.observables import Observables
 from angcal.problem import LinearFit
 
@@ -43,12 +42,7 @@ def asked_angles(
     if angle == "loo" or (nothing_given and angle == "auto"):
         return None
     found = observable_angles(fits, observed, codes, weights, covariance, pool, confidence)
-    if isinstance(found, str) and angle == "observable":
-        warn(
-            f"angle='observable' is not possible: {found}. The leave-one-out angles are used; "
-            f"{way_out(found)} for the observable ones.",
-            AngleWarning,
-        )
+    warn_if_asked_for(angle, found, "angles are", "ones")
     return found
 
 

@@ -22,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
+from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import linear_scores
 from angcal.leverages.groups import Groups, label_effects
@@ -36,8 +37,6 @@ SCORINGS = ("log_loss", "brier_score")
 APART = 30.0
 """Factor between penalties that are averaged: on development tasks a factor of five gives the same
 log-loss with three times as many models."""
-CLEAR = 2.0
-"""Differences below so many standard errors are not told from chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +290,7 @@ def confidence_word(slope: float, error: float) -> str:
     ('overconfident', 'about right')
     """
     # A tenth changes no probability by much.
-    if not abs(slope - 1.0) > max(CLEAR * error, 0.1):
+    if not abs(slope - 1.0) > max(plan.CLEAR * error, 0.1):
         return "about right"
     return "overconfident" if slope < 1.0 else "underconfident"
 

@@ -30,6 +30,7 @@ from scipy.special import logsumexp
 from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor, on_host
+from angcal.covariance import RANK_TOLERANCE
 from angcal.link_posterior import BELIEF
 from angcal.pools import Moments, Pool, RowsPool, open_pool, row_moments
 from angcal.rows import FarRows, RotatedRows, dense_parts, rotate, rows_of_gram
@@ -39,8 +40,6 @@ EXPONENTS = (1.0, 2.0)
 docs/pool.md, but for the sets where ridge is right, which lose more."""
 SPREAD = 0.7
 """Standard deviation of the prior of p about 1; chosen on the same tasks."""
-SMALLEST_VALUE = 1e-8
-"""Eigenvalues below this share of the largest are raised to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +204,7 @@ def _shrunk(values: Floats, V: Floats, trace: float, fourth: float, count: int) 
     square = float(values @ values) + rest**2 * (d - k)
     spread = square / d - mean**2
     share = min(max((fourth - square) / count / d / spread, 0.0), 1.0) if spread > 0 else 1.0
-    least = SMALLEST_VALUE * float(values.max())
+    least = RANK_TOLERANCE * float(values.max())
     shrunk = np.maximum((1.0 - share) * values + share * mean, least)
     return Spectrum(V, shrunk, max((1.0 - share) * rest + share * mean, least))
 

@@ -16,6 +16,7 @@ from scipy.special import ndtri, softmax
 from scipy.stats import kurtosis, skew
 from sklearn.exceptions import ConvergenceWarning
 
+from angcal import plan
 from angcal._typing import Floats
 from angcal.baselines import SoftmaxTemperature
 from angcal.metrics import (
@@ -26,7 +27,6 @@ from angcal.metrics import (
     spiegelhalter_test,
 )
 from angcal.metrics.scores import PROBABILITY_FLOOR, judged, mean_and_error, row_losses
-from angcal.penalty_path.choice import CLEAR
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class LeaveOneOut:
         shares = np.bincount(self.codes) / len(self.codes)
         gains = -np.log(shares[self.codes]) - row_losses(self.calibrated, self.codes)
         gain, error = mean_and_error(gains, np.ones(len(gains)), self.groups)
-        return gain > CLEAR * error
+        return gain > plan.CLEAR * error
 
     @property
     def gain(self) -> tuple[float, float]:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from angcal import plan
 from angcal.displays.angle import degrees_between, degrees_of, is_determined, shared_angle
 from angcal.metrics.scores import judged
-from angcal.penalty_path.choice import CLEAR, confidence_word
+from angcal.penalty_path.choice import confidence_word
 from angcal.report.comparison import ANGCAL, DEFAULT, UNCALIBRATED, Comparison
 from angcal.report.figures import LeaveOneOut, Side, leave_one_out_figures
 from angcal.tables import FittedTable
@@ -98,14 +99,14 @@ class Verdict:
     @property
     def ece_effect(self) -> int:
         """1 where calibration lowers the ECE by more than chance explains, −1 or 0."""
-        if not abs(self.ece_gain) > CLEAR * self.ece_gain_error:
+        if not abs(self.ece_gain) > plan.CLEAR * self.ece_gain_error:
             return 0
         return 1 if self.ece_gain > 0 else -1
 
     @property
     def effect(self) -> int:
         """1 where calibration lowers the log-loss by more than chance explains, −1 or 0."""
-        if abs(self.gain) <= max(CLEAR * self.gain_error, SMALL_GAIN):
+        if abs(self.gain) <= max(plan.CLEAR * self.gain_error, SMALL_GAIN):
             return 0
         return 1 if self.gain > 0 else -1
 
@@ -369,7 +370,8 @@ def _gain(verdict: Verdict) -> str:
     plain, calibrated = verdict.plain, verdict.calibrated
     size = f"{abs(verdict.gain):.3f} ± {verdict.gain_error:.3f}"
     if verdict.effect == 0:
-        why = "within chance" if abs(verdict.gain) <= CLEAR * verdict.gain_error else "negligible"
+        by_chance = abs(verdict.gain) <= plan.CLEAR * verdict.gain_error
+        why = "within chance" if by_chance else "negligible"
         text = (
             "Calibration changed next to nothing here: leave-one-out log-losses with and without "
             f"it differ by {size}, which is {why}."
@@ -399,7 +401,7 @@ def _against_its_best(best: OwnPenalty, verdict: Verdict) -> str:
     """Calibration chooses its own penalty; the plain model may be better off with another."""
     gap = best.log_loss - verdict.calibrated.log_loss
     # The error of the gap is about that of the gain: both are differences over the same rows.
-    if abs(gap) <= max(SMALL_GAIN, CLEAR * verdict.gain_error):
+    if abs(gap) <= max(SMALL_GAIN, plan.CLEAR * verdict.gain_error):
         beside = "as good as the calibrated one within chance"
     else:
         beside = f"{abs(gap):.3f} {'worse' if gap > 0 else 'better'} than the calibrated one"
@@ -418,7 +420,7 @@ def out_of_fold(comparison: Comparison) -> str:
         (DEFAULT, "scikit-learn's default penalty uncalibrated"),
     ):
         gap, error = comparison.difference(ANGCAL, name)
-        clear = abs(gap) > CLEAR * error
+        clear = abs(gap) > plan.CLEAR * error
         outcome = ("better" if gap < 0 else "worse") if clear else "no clear difference"
         parts.append(f"{loss[name]:.3f} for {words} ({signed(gap, True)} ± {error:.3f}: {outcome})")
         if clear and name == DEFAULT:
@@ -448,5 +450,5 @@ def table_rows(verdict: Verdict) -> list[tuple[str, ...]]:
 
 def _change(gain: float, error: float) -> str:
     """A difference with its standard error, and whether chance explains it."""
-    chance = "" if abs(gain) > CLEAR * error else ", within chance"
+    chance = "" if abs(gain) > plan.CLEAR * error else ", within chance"
     return f"{signed(-gain, True)} ± {error:.3f}{chance}"

@@ -104,8 +104,8 @@ class RidgeProblems:
     """
 
     MOST_STEPS, MOST_CG_STEPS, MOST_HALVINGS = 80, 250, 30
-    # Share of a Newton step's residual that its solution may leave, on the way and where it says how
-    # far there is to go. A tighter one on the way takes a step in ten or two less, and more products.
+    # Share of a Newton step's residual that its solution may leave, on the way and where it says
+    # how far there is to go. A tighter one on the way saves a step, and takes more products.
     LOOSE, TIGHT = 0.3, 0.03
     # Of the scores' spread: what a fit may have left to move where its gradient is small enough.
     LARGEST_MOVE = 0.01
