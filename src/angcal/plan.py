@@ -18,6 +18,9 @@ ROWS_AT_ONCE = 1 << 20
 PIECE_ENTRIES = 1 << 19
 """Entries of a piece that is multiplied there and back while it is in the cache: 2 MB in single
 precision. Of 2^17 to 2^20 the best with two threads of BLAS, and as good as any with one."""
+KEPT_BYTES = 1 << 23
+"""Size of a block after which the C library keeps twice as much of freed memory: what fits to a
+million entries ask for again and again."""
 FEW_COLUMNS = 4
 """Columns up to which a product for each is faster, piece by piece: two take 8 ms in place of 24 at
 100,000×500 in single precision, four 12 in place of 26."""
