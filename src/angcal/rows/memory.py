@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -198,3 +199,39 @@ class RotatedRows(DenseRows):
         self.expand, self.center, self.has_own_columns = expand, center, has_own_columns
         self.correlated = correlated
         self.has_rare_columns = False
+
+
+class TriangularRows(RotatedRows):
+    """Rotated rows that are a lower triangle, whose zeros are not multiplied.
+
+    By a few blocks of rows, that takes two thirds of the time.
+    """
+
+    def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
+        yield slice(0, self.shape[0]), self.X
+
+    @property
+    def _bounds(self) -> list[tuple[int, int]]:
+        edges = np.linspace(0, self.shape[0], plan.TRIANGLE_BLOCKS + 1).astype(int).tolist()
+        return list(pairwise(edges))
+
+    def ahead(self, X: Any, V: Any) -> Any:
+        if not self._is_whole(X, V):
+            return super().ahead(X, V)
+        out = np.empty((len(X), *V.shape[1:]), dtype=V.dtype)
+        for start, stop in self._bounds:
+            np.matmul(X[start:stop, :stop], V[:stop], out=out[start:stop])
+        return out
+
+    def back(self, X: Any, U: Any) -> Any:
+        if not self._is_whole(X, U):
+            return super().back(X, U)
+        out = np.empty((X.shape[1], *U.shape[1:]), dtype=U.dtype)
+        for start, stop in self._bounds:
+            np.matmul(X[start:, start:stop].T, U[start:], out=out[start:stop])
+        return out
+
+    def _is_whole(self, X: Any, V: Any) -> bool:
+        """Whether X is the whole triangle, multiplied in its own precision by many columns."""
+        many = V.ndim == 2 and V.shape[1] > plan.FEW_COLUMNS
+        return many and len(X) == X.shape[1] and X.dtype == V.dtype

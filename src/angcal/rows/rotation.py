@@ -12,7 +12,7 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor
 from angcal.rows.base import Rows
-from angcal.rows.memory import RotatedRows
+from angcal.rows.memory import RotatedRows, TriangularRows
 from angcal.rows.storage import as_rows
 
 
@@ -151,4 +151,4 @@ def rows_of_gram(
         # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
         return back(linalg.solve_triangular(factor, v, lower=True, trans=1, check_finite=False))
 
-    return RotatedRows(factor, expand, intercept, center, has_own_columns=False)
+    return TriangularRows(factor, expand, intercept, center, has_own_columns=False)
