@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -210,7 +211,7 @@ class TriangularRows(RotatedRows):
     def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
         yield slice(0, self.shape[0]), self.X
 
-    @property
+    @cached_property
     def _bounds(self) -> list[tuple[int, int]]:
         edges = np.linspace(0, self.shape[0], plan.TRIANGLE_BLOCKS + 1).astype(int).tolist()
         return list(pairwise(edges))
