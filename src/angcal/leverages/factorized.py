@@ -39,6 +39,7 @@ from angcal.leverages.cholesky import (
 )
 from angcal.leverages.groups import WholeBlocks
 from angcal.rows import Rows, as_rows
+from angcal.rows.memory import outer_of_sparse
 
 
 def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats:
@@ -62,21 +63,9 @@ def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floa
     n, d = X.shape
     root = np.sqrt(column_scale).astype(dtype)
     if sparse.issparse(X):
-        return _outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
+        return outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
     parts = ((X[:, part] * root[part]).T for part in slices(d, plan.BLOCK_ENTRIES, n))
     return sum_of_squares(parts, n, dtype)
-
-
-def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
-    """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
-    n, d = Y.shape
-    product = np.empty((n, n), dtype=Y.dtype)
-    # Never more than a sixteenth of the rows at a time.
-    for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
-        found = Y[part.start :] @ Y[part].T.toarray(order="C")
-        product[part.start :, part] = found
-        product[part, part.start :] = found.T
-    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +117,12 @@ def factorize_exactly(
     columns: np.ndarray,
     d: int,
     single: Callable[[], Rows] | None = None,
+    outer: Callable[[Any], Floats] | None = None,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` gives the rows in single precision, which is followed where the matrix is well enough
-    conditioned for it.
+    conditioned for it; ``outer`` gives XXᵀ in a precision, where it is kept for many penalties.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
@@ -152,11 +142,11 @@ def factorize_exactly(
     pays = not (dual_is_smaller and sparse.issparse(X) and n <= plan.LARGEST_RESTING_SIDE)
     if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
-            found = engine(single().in_memory, *common[1:], dtype=np.float32)
+            found = engine(single().in_memory, *common[1:], dtype=np.float32, outer=outer)
             return PenalizedHessian(side, found, "factorized in single precision")
         except SingularHessianError:
             pass  # of no concern before double precision says so too
-    return PenalizedHessian(side, engine(*common))
+    return PenalizedHessian(side, engine(*common, outer=outer))
 
 
 def _size_of(gradient: Floats, *more: float) -> float:
@@ -187,6 +177,7 @@ class _Primal(WholeBlocks):
         columns: np.ndarray,
         d: int,
         dtype: Any = np.float64,
+        outer: Callable[[Any], Floats] | None = None,  # of the dual alone
     ) -> None:
         self._columns, self._d = columns, d
         # Small enough for a copy where it is in single precision.
@@ -291,6 +282,7 @@ class _Dual(WholeBlocks):
         columns: np.ndarray,
         d: int,
         dtype: Any = np.float64,
+        outer: Callable[[Any], Floats] | None = None,
     ) -> None:
         self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
@@ -304,7 +296,10 @@ class _Dual(WholeBlocks):
         self._U = self._free_columns(X)
         # Infinite squares are refused below, and penalties that single precision takes for none.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            B = outer_gram(self._P, 1.0 / self._Q, dtype)
+            if outer is not None and self._penalized is None and np.ptp(self._Q) == 0:
+                B = outer(dtype) / self._Q[0]
+            else:
+                B = outer_gram(self._P, 1.0 / self._Q, dtype)
             if fit_intercept and intercept_curvature > 0:
                 B += 1.0 / intercept_curvature
             B *= self._S[:, None]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
@@ -127,8 +128,31 @@ def squares_of(X: Floats) -> Floats:
     return found
 
 
+def outer_of_sparse(Y: sparse.csr_array) -> Floats:
+    """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
+    n, d = Y.shape
+    product = np.empty((n, n), dtype=Y.dtype)
+    # Never more than a sixteenth of the rows at a time.
+    for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
+        found = Y[part.start :] @ Y[part].T.toarray(order="C")
+        product[part.start :, part] = found
+        product[part, part.start :] = found.T
+    return product
+
+
 class SparseRows(DenseRows):
     """Rows of a SciPy sparse matrix."""
+
+    def __init__(self, X: Matrix, intercept: bool) -> None:
+        super().__init__(X, intercept)
+        self._outer: tuple[Any, Floats] | None = None
+        self._transposed: tuple[Any, Any] | None = None
+
+    def outer(self, dtype: Any) -> Floats:
+        """XXᵀ in a precision; kept, as every penalty of a path asks for it."""
+        if self._outer is None or self._outer[0] != dtype:
+            self._outer = dtype, outer_of_sparse(sparse.csr_array(self.X, dtype=dtype))
+        return self._outer[1]
 
     def blocks(self, entries_per_row: int = 0) -> Iterator[tuple[slice, Any]]:
         n = self.shape[0]
@@ -145,7 +169,10 @@ class SparseRows(DenseRows):
         return np.asarray(X @ V)
 
     def back(self, X: Any, U: Any) -> Any:
-        return np.asarray(X.T @ U)
+        # Made once: SciPy checks a new matrix for longer than small products take.
+        if self._transposed is None or self._transposed[0] is not X:
+            self._transposed = X, X.T
+        return np.asarray(self._transposed[1] @ U)
 
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
         self._count(1)
