@@ -209,6 +209,31 @@ def test_steps_that_single_precision_cannot_hold_are_made_in_double(unit, monkey
     assert_allclose(unit * found.coef_, exact.coef_, rtol=1e-3, atol=1e-3)
 
 
+def test_steps_in_single_precision_do_not_lose_columns_far_from_zero(monkeypatch):
+    """The intercept is free, so that it takes the level: nothing else moves."""
+    monkeypatch.setattr(plan, "SMALL_SIDE", 0)
+    model, found = LogisticRegression(tol=1e-5), []
+    for level in (0.0, 1e5):
+        rows = X + level * (np.arange(30) == 3)
+        classifier = dask_angcal.AngularCalibratedClassifier(model)
+        classifier.fit(da.from_array(rows, chunks=(500, 30)), Y)
+        found.append(classifier.predict_proba(rows)[:, 1])
+        assert classifier.distance_to_optimum_ < 1e-3
+    assert_allclose(found[1], found[0], atol=1e-3)
+
+
+def test_partitions_without_rows_are_nothing(monkeypatch):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    monkeypatch.setattr(plan, "SMALL_SIDE", 0)
+    frame = pd.DataFrame(X[:300], columns=[f"x{j}" for j in range(30)]).assign(y=Y[:300])
+    whole = dd.from_pandas(frame, npartitions=3, sort=False)
+    empty = dd.from_pandas(frame.iloc[:0], npartitions=1, sort=False)
+    found = dask_angcal.AngularCalibratedClassifier().fit(dd.concat([whole, empty]), "y")
+    expected = dask_angcal.AngularCalibratedClassifier().fit(whole, "y")
+    assert_allclose(found.coef_, expected.coef_, rtol=1e-5, atol=1e-7)
+
+
 def test_what_is_left_is_small_and_ordinary(threaded):
     small = threaded.to_local()
     assert type(small) is angcal.AngularCalibratedClassifier

@@ -221,6 +221,23 @@ def test_products_in_half_precision_keep_columns_far_from_zero(monkeypatch, inte
     np.testing.assert_allclose(rough.row_sizes(moments + 1.0, peaks, weights), sizes, rtol=0.02)
 
 
+def test_columns_of_single_rows_have_exact_squares_beside_half_precision(monkeypatch):
+    """What is left of a column without its one row is a small difference of squares."""
+    half_precision(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 30))
+    X[:, 5], X[7, 5] = 0.0, 1.77
+    rows = as_rows(torch.asarray(X, dtype=torch.float32), True)
+    weights, found = rng.random(400), []
+    for each in (rows, rows.single()):
+        moments, peaks = each.column_squares(weights)
+        found.append((moments, peaks, each.row_sizes(moments + 1e-4, peaks, weights)))
+    (moments, peaks, sizes), (rough, largest, near) = found
+    assert_allclose((rough[5], largest[5]), (moments[5], peaks[5]), rtol=1e-6)
+    assert sizes[7] > 1e4
+    assert_allclose(near, sizes, rtol=0.02)
+
+
 def test_a_copy_in_half_precision_serves_fit_and_leverages_and_dies_with_its_rows(monkeypatch):
     half_precision(monkeypatch)
     rows = as_rows(torch.ones((30, 4), dtype=torch.float32), True)

@@ -131,6 +131,31 @@ def test_near_copies_are_found_where_a_gap_tells_them(d):
     assert len(np.unique(copies(rng.normal(size=(200, d))))) == 200
 
 
+def grouped(numbers):
+    """The first row of each row's number."""
+    first, places = np.unique(numbers, return_index=True, return_inverse=True)[1:]
+    return first[places.reshape(-1)]
+
+
+@pytest.mark.parametrize("n", [60, 700, 1500, 3000])
+@pytest.mark.parametrize("kind", ["numbers", "large mean", "integers", "sparse", "one outlier"])
+def test_equal_rows_get_the_same_number_in_whatever_rows(n, kind):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 40))
+    if kind == "integers":
+        X = rng.integers(0, 4, size=(n, 40)).astype(float)
+    if kind == "sparse":
+        X = X * (rng.random((n, 40)) < 0.2)
+    X = X + 1e5 * (kind == "large mean")
+    pairs = rng.permutation(n)[:20].reshape(2, 10)
+    X[pairs[0]] = X[pairs[1]]
+    if kind == "one outlier":
+        X[pairs[:, 0]] *= 1e9
+    expected = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
+    found = copies(csr_array(X) if kind == "sparse" else X)
+    assert np.array_equal(grouped(found), grouped(expected))
+
+
 @pytest.mark.filterwarnings("ignore::angcal.AngleWarning")
 def test_near_copies_of_weak_signals_in_many_classes_are_noticed():
     rng = np.random.default_rng(40_000_001)

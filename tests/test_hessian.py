@@ -402,3 +402,21 @@ def test_row_blocks_cover_every_row_once_and_stay_small(monkeypatch: pytest.Monk
     assert all(block.size <= 40 and block.dtype == np.float64 for _, block in blocks)
     np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), X)
     assert [rows.start for rows, _ in blocks] == [0, 4, 8, 12, 16]
+
+
+@pytest.mark.parametrize("method", ["exact", "single"])
+def test_penalties_on_sparse_rows_share_their_gram_matrix(method):
+    rng = np.random.default_rng(8)
+    X = sparse.random(150, 400, density=0.1, random_state=9, format="csr")
+    rows, D = as_rows(X, True), 0.25 * rng.random(150)
+    for strength in (0.5, 20.0):
+        Q = np.full(400, strength)
+        shared = factorize(rows, D, Q, fit_intercept=True, method=method)
+        alone = factorize(X, D, Q, fit_intercept=True, method=method)
+        assert shared.side == alone.side == "dual"
+        rtol = 1e-10 if method == "exact" else 1e-4
+        np.testing.assert_allclose(shared.leverages(), alone.leverages(), rtol=rtol)
+    uneven = Q * rng.uniform(0.5, 2.0, 400)
+    found = factorize(rows, D, uneven, fit_intercept=True, method="exact").leverages()
+    alone = factorize(X, D, uneven, fit_intercept=True, method="exact").leverages()
+    np.testing.assert_allclose(found, alone, rtol=1e-10)

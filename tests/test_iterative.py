@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 
 from angcal import Logistic, Logit, Ridge, plan
 from angcal.leverages import (
@@ -359,6 +360,45 @@ def test_leverages_of_rows_that_hardly_move_are_sketched():
     # A relative deviation of √(2/k), which k directions that all rows share let vary by a tenth.
     assert 0.8 < np.std(off) / np.sqrt(2.0 / k) < 1.2
     assert abs((h - exact) @ D) < 3.0 * error * (exact @ D)
+
+
+def test_sketched_leverages_are_unbiased_where_residuals_choose_the_exact_ones(monkeypatch):
+    """Rows are chosen by directions of their own: else those that came out too low would stay."""
+    rng = np.random.default_rng(0)
+    n, d = 3200, 700
+    factors = rng.normal(size=(n, 20))
+    X = 0.5 * factors @ rng.normal(size=(20, d)) + rng.normal(size=(n, d))
+    y = 2.0 * factors[:, 0] + X[:, 0] + rng.logistic(size=n) > 0
+    model = LogisticRegression(C=1e-3, solver="newton-cholesky", tol=1e-8).fit(X, y)
+    p, scores = model.predict_proba(X)[:, 1], model.decision_function(X)
+    D, pulls = p * (1.0 - p), np.abs(y - p) / scores.std()
+    common = (X, D, np.full(d, 1e3), True, 0.0, np.arange(d), d)
+    found = factorize_exactly(*common, single=as_rows(X, True).single)
+    exact, off, told = found.leverages(), [], []
+    for seed in range(12):
+        monkeypatch.setattr(plan, "SEED", seed)
+        off.append(float((found.leverages(pulls) - exact) @ D / (exact @ D)))
+        told.append(found.relative_error)
+    assert abs(np.mean(off)) < 3.0 * np.max(told) / np.sqrt(12)
+    assert np.std(off) < 1.5 * np.mean(told)
+    assert 0.0 < np.max(told) < plan.STEP_TOLERANCE / np.sqrt(n)
+
+
+def test_rows_without_any_curvature_are_not_sketched():
+    X, _ = correlated(4000, 800)
+    common = (X, np.zeros(4000), np.full(800, 2.0), False, 0.0, np.arange(800), 800)
+    found = factorize_exactly(*common, single=as_rows(X, False).single)
+    assert_allclose(found.leverages(np.zeros(4000)), np.sum(X**2, axis=1) / 2.0, rtol=1e-4)
+    assert found.relative_error == 0.0
+
+
+def test_what_a_fallback_sketches_is_told():
+    X, D = correlated(60, 5)
+    exact = factorize_exactly(X, D, np.ones(5), True, 0.0, np.arange(5), 5)
+    both = HessianOrFallback(SampledHessian(as_rows(X, True), D, np.ones(5)), lambda: exact)
+    both._exact = exact
+    exact.engine.relative_error = 0.25
+    assert both.relative_error == 0.25
 
 
 @pytest.mark.parametrize("pulls", [np.full(4000, 1.0), np.full(4000, np.nan), None])

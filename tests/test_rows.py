@@ -13,6 +13,8 @@ from angcal.observables import observe
 from angcal.penalties import Ridge
 from angcal.problem import LinearFit
 from angcal.rows import as_rows, rotate
+from angcal.rows.memory import TriangularRows
+from angcal.rows.rotation import _is_correlated
 from angcal.solvers.newton_cg import NewtonCG
 
 RNG = np.random.default_rng(0)
@@ -163,3 +165,29 @@ def test_a_callable_that_gives_other_rows_is_found_out():
     rows.column_squares(np.ones(40))
     with pytest.raises(ValueError, match="hold 39 rows on this pass and 40 before"):
         rows.column_squares(np.ones(40))
+
+
+@pytest.mark.parametrize("columns", [1, 3, 12])
+def test_zeros_of_a_triangle_change_no_product(columns):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(520, 800))
+    rows = rotate(X, np.ones(520), True)
+    assert isinstance(rows, TriangularRows)
+    L = np.column_stack([rows.X, np.ones(520)])
+    assert not np.triu(rows.X, 1).any()
+    V, U = rng.normal(size=(521, columns)), rng.normal(size=(520, columns))
+    D = rng.random((520, 1))
+    for stored, tol in ((rows, 1e-12), (rows.single(), 1e-4)):
+        V, U, D = (stored.place(each) for each in (V, U, D))
+        assert_allclose(stored.forward(V), L @ V, rtol=tol, atol=tol * 100)
+        assert_allclose(stored.backward(U), L.T @ U, rtol=tol, atol=tol * 100)
+        assert_allclose(stored.curve(V, D), L.T @ (D * (L @ V)), rtol=tol, atol=tol * 1e4)
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.2, 1.0])
+def test_the_gram_matrix_tells_correlated_columns_as_the_rows_do(strength):
+    rng = np.random.default_rng(6)
+    for n, d in ((30, 50), (200, 700)):
+        X = rng.normal(size=(n, d)) + strength * rng.normal(size=(n, 1))
+        assert _is_correlated(X, X @ X.T) == _is_correlated(X)
+    assert not _is_correlated(np.zeros((5, 9)), np.zeros((5, 5)))

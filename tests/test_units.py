@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from angcal import AngularCalibratedClassifier, AngularLogisticRegressionCV, PenaltyWarning
+from angcal.estimators.units import _are_alike
 from angcal.penalty_path import make_design
 
 pytestmark = pytest.mark.filterwarnings(
@@ -119,3 +120,21 @@ def test_what_costs_nothing_is_not_spoken_of():
     X, y = rows_and_labels(1e-6)
     free = AngularCalibratedClassifier(LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000))
     assert not said(free, X[:N], y[:N])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_pass_over_no_column_that_would_be_looked_at(seed):
+    rng = np.random.default_rng(seed)
+    n, d = 400, 12
+    X, weights = rng.normal(size=(n, d)) + rng.normal(), rng.uniform(0.5, 2.0, n)
+    assert _are_alike(X, weights, 1e-3)
+    assert _are_alike(np.asfortranarray(X.astype(np.float32)), weights, 1e-3)
+    for factor in (1e-4, 2e6):
+        other = X.copy()
+        other[:, seed] *= factor
+        assert not _are_alike(other, weights, 1e-3)
+    rare = X.copy()
+    rare[:, seed] = 0.0
+    rare[8 * seed + 3, seed] = 1.0  # not among the rows that are looked at
+    assert not _are_alike(rare, weights, 1e-3)
+    assert not _are_alike(1e200 * X, weights, 1e-3)

@@ -18,6 +18,13 @@ panels of a quadrature, and what it integrates is noise that no subdivision reso
 PIECE_ENTRIES = 1 << 19
 """Entries of a piece that is multiplied there and back while it is in the cache: 2 MB in single
 precision. Of 2^17 to 2^20 the best with two threads of BLAS, and as good as any with one."""
+KEPT_BYTES = (1 << 25) - (1 << 16)
+"""Size of a block after which the C library keeps twice as much of freed memory, the largest that
+it learns from: 800×384 takes 1 to 3 ms less, and 100,000×8,192 on a GPU, whose vectors are on the
+host, some 15 of 85."""
+TRIANGLE_BLOCKS = 8
+"""Blocks of rows by which a triangle is multiplied: at side 1,000, two to thirty columns take 0.7
+to 0.65 of the time, and as much with six."""
 FEW_COLUMNS = 4
 """Columns up to which a product for each is faster, piece by piece: two take 8 ms in place of 24 at
 100,000×500 in single precision, four 12 in place of 26."""
@@ -133,10 +140,11 @@ LARGEST_OWN_SHARE = 0.05
 """Of a column's moment; a row's share up to this moves its form by no more than that."""
 DECISIVE_SHARE = 1 / 3
 """Of the rows, those of the largest residuals, are sampled for a path."""
-SKETCH_SHARE, SKETCHED_MOVE = 16, 0.01
-"""Columns for each direction of a sketch of leverages, which takes an eighth of their products, and
-what the error of a sketch may move a score by, as a share of the spread of all scores. On molecules
-and images that moves the leave-one-out loss by 0.1 % at most, and a fit takes a fifth less."""
+SKETCH_SHARE, SKETCHED_MOVE, SKETCHED_SHARE = 12, 0.01, 0.2
+"""Columns for each direction of a sketch of leverages, which takes a sixth of their products; what
+its standard error may move a score by, as a share of the spread of all scores; and hD up to which
+γ is as good as h. On molecules and images that moves the leave-one-out loss by 0.1 % at most, and a
+fit takes a fifth less."""
 SIGN_PROBES = 2
 """Random signs for a trace."""
 STEP_TOLERANCE = 0.6

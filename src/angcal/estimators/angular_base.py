@@ -209,9 +209,10 @@ class AngularBase(CalibratedPrediction):
 
     def _given_pool(self, pool: Any) -> Any:
         """The pool of ``fit``, or the constructor's; warns of data that a file did not keep."""
-        given = self.get_params(deep=False)
-        given["pool"] = self.pool if pool is None else pool
-        missing = [name for name in getattr(self, "_unsaved_parameters", ()) if given[name] is None]
+        pool = self.pool if pool is None else pool
+        unsaved = getattr(self, "_unsaved_parameters", ())
+        given = {**self.get_params(deep=False), "pool": pool} if unsaved else {}
+        missing = [name for name in unsaved if given[name] is None]
         if missing:
             listed = " and ".join(missing)
             warn(
@@ -219,7 +220,7 @@ class AngularBase(CalibratedPrediction):
                 f"fitted without. Give it again: model.set_params({missing[0]}=...).fit(X, y).",
                 PoolWarning,
             )
-        return given["pool"]
+        return pool
 
     def _options(self, pool: Any, X: Matrix, **more: Any) -> Options:
         """What was asked for; blocks of the pool are checked and transformed as they are read."""

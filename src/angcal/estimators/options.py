@@ -85,6 +85,8 @@ def refuse_options(estimator: Any, training: Training, pool: Any) -> None:
             f"link={type(link).__name__}(...) is for three or more classes, and y has "
             "two; use Logit(scale, offset) or leave it None."
         )
+    if K == 2 and not (training.is_far or training.on_device):
+        return
     asked = {**estimator.get_params(deep=False), "pool": pool}
     angle, for_two = asked["angle"], f"is for two classes, and y has {K};"
     refused: dict[str, bool] = {}  # a message, and whether it applies

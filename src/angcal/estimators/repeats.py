@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,6 @@ from angcal.leverages.groups import Groups
 from angcal.notices import RepeatedRowsWarning, warn
 from angcal.observables import Observables
 from angcal.rows import FarRows, TensorRows
-from angcal.rows.memory import forward_product
 
 if TYPE_CHECKING:
     from angcal.estimators.training import Training
@@ -169,14 +169,14 @@ def copies(X: Matrix) -> np.ndarray:
     is a larger share, as triples alone are two of n − 1 pairs. Of up to 2,000 rows in memory all
     pairs are looked at, and all but equal are also rows at distances far below all others.
     """
-    marks = _marks(X)
-    elsewhere = isinstance(X, FarRows | TensorRows)
-    few = len(marks) <= plan.MOST_PAIRED_ROWS and not elsewhere
-    near = _near_copies(X) if few and _differ(marks) else None
-    numbers = _numbers(marks) if near is None else near
-    if isinstance(X, FarRows):
-        X.forget_marks()
-    return numbers
+    if isinstance(X, FarRows | TensorRows):
+        numbers = _numbers(_Marks(X.marks if isinstance(X, FarRows) else X.marks()))
+        if isinstance(X, FarRows):
+            X.forget_marks()
+        return numbers
+    marks = _Projected(X)
+    near = _near_copies(marks) if len(marks.first) <= plan.MOST_PAIRED_ROWS else None
+    return _numbers(marks) if near is None else near
 
 
 def _none_in_a_sample(X: Matrix) -> bool:
@@ -189,44 +189,136 @@ def _none_in_a_sample(X: Matrix) -> bool:
     if 4 * count > n:
         return False
     rows = np.sort(np.random.default_rng(2).choice(n, count, replace=False))
-    none = int(_numbers(_marks(X, rows)).max()) == count - 1
+    if isinstance(X, FarRows):
+        marks = _Marks(X.marks[rows])
+    else:
+        marks = _Marks(X.marks(rows)) if isinstance(X, TensorRows) else _Projected(X[rows])
+    none = int(_numbers(marks).max()) == count - 1
     if none and isinstance(X, FarRows):
         X.forget_marks()
     return none
 
 
-def _marks(X: Matrix, rows: np.ndarray | slice = slice(None)) -> Floats:
-    """Random projections of some rows, three of each."""
-    if isinstance(X, FarRows):
-        return X.marks[rows]
-    if isinstance(X, TensorRows):
-        return X.marks(rows)
-    # All of X is not to be copied.
-    some = X if isinstance(rows, slice) else X[rows]
-    return forward_product(some, np.random.default_rng(0).normal(size=(X.shape[1], 3)))
+class _Marks:
+    """Rows along three random directions, by which equal ones are found.
+
+    Parameters
+    ----------
+    marks : (n, 3) array
+    """
+
+    def __init__(self, marks: Floats) -> None:
+        self._marks, self.first = marks, marks[:, 0]
+
+    def others(self, rows: np.ndarray) -> Floats:
+        """The second and the third mark of some rows."""
+        return self._marks[rows, 1:]
+
+    def may_be_alike(self, i: np.ndarray, j: np.ndarray, near: float) -> np.ndarray:
+        """Whether rows i and j may be alike in all marks, by what costs less than these."""
+        return np.ones(len(i), dtype=bool)
+
+    @cached_property
+    def of_some(self) -> Floats:
+        """All three of rows that are looked at first, or of all."""
+        return self._marks
+
+    @cached_property
+    def differ(self) -> bool:
+        """Whether rows are not all alike, which would say nothing at all."""
+        largest = np.abs(self._marks).max(axis=0, initial=0.0)
+        return bool(np.all(self._marks.std(axis=0) > 1e-12 * largest))
 
 
-def _differ(marks: Floats) -> bool:
-    """Whether rows are not all alike, which would say nothing at all."""
-    largest = np.abs(marks).max(axis=0, initial=0.0)
-    return bool(np.all(marks.std(axis=0) > 1e-12 * largest))
+class _Projected(_Marks):
+    """The same of rows in memory: all of them along the first direction alone.
+
+    Hardly any rows are all but equal along it that are not along the others. The projections of
+    some rows tell which distances are small, and mostly that there are no near copies.
+
+    Parameters
+    ----------
+    X : (n, d) array or sparse matrix
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        self.X = X
+        rng = np.random.default_rng(0)
+        (n, d), self.rng = X.shape, rng
+        paired = n <= plan.MOST_PAIRED_ROWS
+        self.directions = 2.0 * rng.random((d, MARKS if d > MARKS and paired else 3)) - 1.0
+        self.few = n <= LOOKED_AT
+        count = LOOKED_AT if paired else LOOKED_AT // 2
+        self.part = X if self.few else X[rng.choice(n, count, replace=False)]
+        self.first = product(X, np.ascontiguousarray(self.directions[:, 0]))
+        self._others: Floats | None = None
+
+    def others(self, rows: np.ndarray) -> Floats:
+        own = np.ascontiguousarray(self.directions[:, 1:3])
+        if self._others is None and 4 * len(rows) < len(self.first):
+            return product(self.X[rows], own)
+        if self._others is None:  # all of X is not to be copied
+            self._others = product(self.X, own)
+        return self._others[rows]
+
+    def may_be_alike(self, i: np.ndarray, j: np.ndarray, near: float) -> np.ndarray:
+        # Along three directions rows are hardly ever thirty times closer than they are.
+        if sparse.issparse(self.X) or self.X.shape[1] <= MARKS:
+            return super().may_be_alike(i, j, near)
+        columns = self.rng.integers(0, self.X.shape[1], MARKS // 2)
+        apart = np.abs(self.X[i[:, None], columns] - self.X[j[:, None], columns])
+        return np.all(apart <= 30.0 * near, axis=1)
+
+    @cached_property
+    def projected(self) -> Floats:
+        """Some rows along all directions."""
+        return product(self.part, self.directions)
+
+    @property
+    def of_some(self) -> Floats:
+        return self.projected[:, :3]
+
+    @cached_property
+    def differ(self) -> bool:
+        return bool(self.first.std() > 1e-12 * np.abs(self.first).max(initial=0.0))
+
+    def places(self, all_of_them: bool) -> Floats:
+        """Rows in so few columns that distances between all pairs cost little, about their mean."""
+        X = self.X if all_of_them else self.part
+        if self.directions.shape[1] < MARKS:
+            places = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        else:
+            places = product(X, self.directions) if all_of_them else self.projected
+        places = places - places.mean(axis=0)
+        return places / max(float(np.abs(places).max()), np.finfo(float).tiny)
 
 
-def _numbers(marks: Floats) -> np.ndarray:
+def _numbers(marks: _Marks) -> np.ndarray:
     """A number for each row, the same where all three marks are all but equal."""
-    n, largest = len(marks), np.abs(marks).max(axis=0, initial=0.0)
-    if not _differ(marks):
+    first, n = marks.first, len(marks.first)
+    if not marks.differ:
         return np.arange(n)
+    some = marks.of_some
     rng = np.random.default_rng(1)
-    pairs = rng.integers(0, n, size=(2, min(max(n, 1000), 10_000)))
-    apart = np.abs(marks[pairs[0]] - marks[pairs[1]])[pairs[0] != pairs[1]]
-    near = 1e-3 * np.quantile(apart, _closest(n), axis=0) + 1e-14 * largest
-    order = np.argsort(marks[:, 0])
+    pairs = rng.integers(0, len(some), size=(2, min(max(n, 1000), 10_000)))
+    apart = np.abs(some[pairs[0]] - some[pairs[1]])[pairs[0] != pairs[1]]
+    near = 1e-3 * np.quantile(apart, _closest(n), axis=0)
+    rounding = 1e-14 * np.abs(some).max(axis=0)
+    rounding[0] = 1e-14 * np.abs(first).max()
+    order = np.argsort(first)
     numbers, number = np.empty(n, dtype=np.intp), 0
     for rows in slices(n, plan.BLOCK_ENTRIES):
-        own, before = order[rows], order[max(rows.start - 1, 0)]
-        differ = np.any(np.abs(np.diff(marks[np.append(before, own)], axis=0)) > near, axis=1)
-        numbers[own] = number + np.cumsum(differ)
+        own = np.append(order[max(rows.start - 1, 0)], order[rows])
+        differ = np.abs(np.diff(first[own])) > near[0] + rounding[0]
+        alike = np.flatnonzero(~differ)
+        may_be = marks.may_be_alike(own[alike], own[alike + 1], float(near.max() + rounding.max()))
+        differ[alike] = ~may_be
+        alike = alike[may_be]
+        others = marks.others(np.append(own[alike], own[alike + 1]))
+        largest = np.maximum(rounding[1:], 1e-14 * np.abs(others).max(axis=0, initial=0.0))
+        others = np.abs(others[: len(alike)] - others[len(alike) :])
+        differ[alike] = np.any(others > near[1:] + largest, axis=1)
+        numbers[order[rows]] = number + np.cumsum(differ)
         number = int(numbers[own[-1]])
     return numbers
 
@@ -236,21 +328,17 @@ def _closest(n: int) -> float:
     return min(max(0.05, 8.0 / n), 0.5)
 
 
-def _near_copies(X: Matrix) -> np.ndarray | None:
+def _near_copies(marks: _Projected) -> np.ndarray | None:
     """Numbers of rows in clusters far smaller than the distances between them; None without any."""
-    n, d = X.shape
-    rng = np.random.default_rng(1)
-    if d > MARKS:
-        X = product(X, rng.normal(size=(d, MARKS)))
-    places = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-    places = (places - places.mean(axis=0)) / np.abs(places).max()
-    # So many copies that they do harm are among some of the rows too.
-    if n > LOOKED_AT and _gap(places[rng.choice(n, LOOKED_AT, replace=False)], rng) is None:
+    if not marks.differ:
         return None
-    found = _gap(places, rng)
+    found = _gap(marks.places(marks.few), marks.rng)
+    # So many copies that they do harm are among some of the rows too.
+    if found is not None and not marks.few:
+        found = _gap(marks.places(True), marks.rng)
     if found is None:
         return None
-    first, second = found
+    (first, second), n = found, len(marks.first)
     graph = sparse.coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
 

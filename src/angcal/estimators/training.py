@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 
 from angcal import plan
 from angcal._typing import Floats, Matrix
-from angcal.arrays import is_tensor, namespace_of, on_host, refuse_dask, slices
+from angcal.arrays import is_tensor, keep_freed_memory, namespace_of, on_host, refuse_dask, slices
 from angcal.estimators.repeats import copies
 from angcal.leverages.groups import Groups, groups_of
 from angcal.rows import FarRows, as_rows
@@ -132,6 +132,7 @@ def validated(
     `far_intercept` says whether there is an intercept, where rows may come in blocks; None where
     they may not.
     """
+    keep_freed_memory()
     for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight), ("groups", groups)):
         refuse_dask(values, name)
     groups = checked_groups(groups, y)

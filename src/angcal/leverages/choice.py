@@ -12,7 +12,7 @@ from angcal._typing import Floats, Matrix
 from angcal.leverages.factorized import PenalizedHessian, factorize_exactly
 from angcal.leverages.far import FarHessian
 from angcal.leverages.sampled import SampledHessian
-from angcal.rows import DenseRows, FarRows, Rows, as_rows
+from angcal.rows import DenseRows, FarRows, Rows, SparseRows, as_rows
 from angcal.solvers.conjugate_gradients import NotConvergedError
 
 
@@ -57,7 +57,7 @@ class HessianOrFallback:
     @property
     def relative_error(self) -> float:
         """Standard error of the common γ as a share of it."""
-        return 0.0 if self._exact is not None else self._sampled.relative_error
+        return (self._sampled if self._exact is None else self._exact).relative_error
 
     @property
     def passes(self) -> int:
@@ -122,11 +122,16 @@ def factorize(
             return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
+        # Rows that a path brings are factorized under many penalties.
+        shared = X is rows and active is None
+        outer = rows.outer if shared and isinstance(rows, SparseRows) else None
+        outer = outer if X.shape[0] <= plan.MOST_PAIRED_ROWS else None
         if method not in ("auto", "single"):
-            return factorize_exactly(*common)
+            return factorize_exactly(*common, outer=outer)
         # Many penalties, and the look at sampled rows before, share one copy.
         kept = rows.single if active is None and isinstance(rows, DenseRows) else None
-        return factorize_exactly(*common, single=kept or as_rows(X_active, fit_intercept).single)
+        single = kept or as_rows(X_active, fit_intercept).single
+        return factorize_exactly(*common, single=single, outer=outer)
 
     if method in ("exact", "single"):
         return exact()

@@ -40,6 +40,7 @@ from angcal.leverages.cholesky import (
 from angcal.leverages.groups import WholeBlocks
 from angcal.leverages.steps import remaining_curvature
 from angcal.rows import Rows, as_rows
+from angcal.rows.memory import outer_of_sparse
 
 
 def weighted_gram(X: Matrix, weights: Floats, dtype: Any = np.float64) -> Floats:
@@ -63,21 +64,9 @@ def outer_gram(X: Matrix, column_scale: Floats, dtype: Any = np.float64) -> Floa
     n, d = X.shape
     root = np.sqrt(column_scale).astype(dtype)
     if sparse.issparse(X):
-        return _outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
+        return outer_of_sparse(sparse.csr_array(X @ sparse.diags_array(root), dtype=dtype))
     parts = ((X[:, part] * root[part]).T for part in slices(d, plan.BLOCK_ENTRIES, n))
     return sum_of_squares(parts, n, dtype)
-
-
-def _outer_of_sparse(Y: sparse.csr_array) -> Floats:
-    """YYᵀ by products with dense rows, as hardly an entry of it is zero."""
-    n, d = Y.shape
-    product = np.empty((n, n), dtype=Y.dtype)
-    # Never more than a sixteenth of the rows at a time.
-    for part in slices(n, min(plan.BLOCK_ENTRIES, n * d // 16), d):
-        found = Y[part.start :] @ Y[part].T.toarray(order="C")
-        product[part.start :, part] = found
-        product[part, part.start :] = found.T
-    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +125,12 @@ def factorize_exactly(
     columns: np.ndarray,
     d: int,
     single: Callable[[], Rows] | None = None,
+    outer: Callable[[Any], Floats] | None = None,
 ) -> PenalizedHessian:
     """X̃ᵀDX̃ + Q, factorized on its smaller side; ``columns`` are the active ones of d.
 
     ``single`` gives the rows in single precision, which is followed where the matrix is well enough
-    conditioned for it.
+    conditioned for it; ``outer`` gives XXᵀ in a precision, where it is kept for many penalties.
     """
     n = X.shape[0]
     common = (X, D, Q, fit_intercept, intercept_curvature, columns, d)
@@ -160,11 +150,11 @@ def factorize_exactly(
     pays = not (dual_is_smaller and sparse.issparse(X) and n <= plan.SMALL_SIDE)
     if single is not None and fits and pays and min(n, len(columns)) >= plan.SMALLEST_SINGLE_SIDE:
         try:
-            found = engine(single().in_memory, *common[1:], dtype=np.float32)
+            found = engine(single().in_memory, *common[1:], dtype=np.float32, outer=outer)
             return PenalizedHessian(side, found, "factorized in single precision", True)
         except SingularHessianError:
             pass  # of no concern before double precision says so too
-    return PenalizedHessian(side, engine(*common), sketches=single is not None)
+    return PenalizedHessian(side, engine(*common, outer=outer), sketches=single is not None)
 
 
 def _size_of(gradient: Floats, *more: float) -> float:
@@ -197,6 +187,7 @@ class _Primal(WholeBlocks):
         columns: np.ndarray,
         d: int,
         dtype: Any = np.float64,
+        outer: Callable[[Any], Floats] | None = None,  # of the dual alone
     ) -> None:
         self._D, self._columns, self._d = D, columns, d
         # Small enough for a copy where it is in single precision.
@@ -262,14 +253,19 @@ class _Primal(WholeBlocks):
         """‖ΩL⁻¹x̃_i‖² of k random directions, and h_i itself where that would not do.
 
         The sketch is off by √(2/k) for a row, and by √(2Σ(hD)/k) at most for the sum of hD, which
-        is how all rows can be off together. None where more than half of the rows need their own.
+        is how all rows can be off together. Other directions say which rows need their own h_i:
+        the same ones would keep the estimates that are too low. None where more than half of the
+        rows need it, or where what rows have in common is left too uncertain.
         """
-        k, n = self.columns // plan.SKETCH_SHARE, len(pulls)
-        directions = np.random.default_rng(plan.SEED).normal(0.0, k**-0.5, (self.columns, k))
+        n, k = len(pulls), self.columns // plan.SKETCH_SHARE
+        directions = np.random.default_rng(plan.SEED).normal(size=(self.columns, k + k // 3))
         spread = self._triangle.half_solve_back(directions.astype(self._scale.dtype))
-        h = _lengths(self._rows.forward(self._scale[:, None] * spread))
-        off = np.sqrt(2.0 / k) * h * pulls / remaining_curvature(h, self._D) ** 2
-        own = np.flatnonzero(~(off <= plan.SKETCHED_MOVE))
+        images = np.asarray(self._rows.forward(self._scale[:, None] * spread))
+        h, apart = _lengths(images[:, :k]) / k, _lengths(images[:, k:]) / (k // 3)
+        left = remaining_curvature(apart, self._D)
+        off = np.sqrt(2.0 / k) * apart * pulls / left**2
+        sure = (off <= plan.SKETCHED_MOVE) & (left >= 1.0 - plan.SKETCHED_SHARE)
+        own = np.flatnonzero(~sure)
         if 2 * len(own) > n:
             return None
         for part in slices(len(own), plan.BLOCK_ENTRIES, self.columns):
@@ -277,10 +273,10 @@ class _Primal(WholeBlocks):
         shares = h * self._D
         total = float(shares.sum())
         shares[own] = 0.0
-        error = float(np.sqrt(2.0 / k * shares.sum())) / total
-        if not error <= plan.STEP_TOLERANCE / np.sqrt(n):
+        error = float(np.sqrt(2.0 / k * shares.sum()))
+        if not 0.0 < error <= total * plan.STEP_TOLERANCE / np.sqrt(n):
             return None
-        self.relative_error = error
+        self.relative_error = error / total
         return h
 
     @property
@@ -332,6 +328,7 @@ class _Dual(WholeBlocks):
         columns: np.ndarray,
         d: int,
         dtype: Any = np.float64,
+        outer: Callable[[Any], Floats] | None = None,
     ) -> None:
         self._D, self._S = D, np.sqrt(D).astype(dtype)
         self._columns, self._d = columns, d
@@ -345,7 +342,10 @@ class _Dual(WholeBlocks):
         self._U = self._free_columns(X)
         # Infinite squares are refused below, and penalties that single precision takes for none.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            B = outer_gram(self._P, 1.0 / self._Q, dtype)
+            if outer is not None and self._penalized is None and np.ptp(self._Q) == 0:
+                B = outer(dtype) / self._Q[0]
+            else:
+                B = outer_gram(self._P, 1.0 / self._Q, dtype)
             if fit_intercept and intercept_curvature > 0:
                 B += 1.0 / intercept_curvature
             B *= self._S[:, None]

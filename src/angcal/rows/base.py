@@ -194,7 +194,8 @@ class Rows(ABC):
         for rows, squares in self._squares():
             sizes[rows] = on_host(self.against(squares, slopes))
             if len(columns):
-                sizes[rows] += own_columns(squares, columns, diagonal[columns], weights[rows])
+                exact = self.exact_squares(rows, squares)
+                sizes[rows] += own_columns(exact, columns, diagonal[columns], weights[rows])
         return sizes
 
     def _shared_slopes(
@@ -213,6 +214,10 @@ class Rows(ABC):
     def against(self, squares: Any, V: Any) -> Any:
         """Products of squares, or of their transpose, with one or more columns."""
         return squares @ V
+
+    def exact_squares(self, rows: slice, squares: Any) -> Any:
+        """Squares of these rows that differences can be taken of."""
+        return squares
 
     def _squares(self) -> Iterator[tuple[slice, Any]]:
         """x_ij² in blocks that stay in the cache."""

@@ -62,6 +62,7 @@ class FarRows(Rows):
     far = True
     streamed = True
     narrows = False
+    _holds_single = True
     _columns: Floats | None = None
     _marks: np.ndarray | None = None
     ahead = staticmethod(_far_product)
@@ -170,12 +171,16 @@ class FarRows(Rows):
         return rows
 
     def single(self) -> FarRows:
-        """The same rows, which are multiplied in single precision."""
-        if self._dtype == np.float32:
+        """The same rows, which are multiplied in single precision where that tells them apart."""
+        if self._dtype == np.float32 or not self._origin._holds_single:
             return self
         rows = copy(self)
         rows._counter, rows._dtype = self, np.float32
         return rows
+
+    def refuse_single(self) -> None:
+        """From now on `single` leaves rows as they are."""
+        self._origin._holds_single = False
 
     def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
         return self.sum(_squares_of_block, (), (weights,), merge=_totals_and_peaks)
@@ -249,7 +254,8 @@ def _total_of_block(X: Any) -> Floats:
 
 def _squares_of_block(X: Any, weights: Floats) -> tuple[Floats, Floats]:
     parts = ((squares.T @ weights[part], squares.max(axis=0)) for part, squares in _squared(X))
-    return reduce(_totals_and_peaks, parts)
+    nothing = np.zeros((X.shape[1], *weights.shape[1:])), np.zeros(X.shape[1])
+    return reduce(_totals_and_peaks, parts, nothing)
 
 
 def _squared(X: Any) -> Iterator[tuple[slice, Floats]]:

@@ -12,7 +12,7 @@ from angcal import plan
 from angcal._typing import Floats, Matrix
 from angcal.arrays import is_tensor
 from angcal.rows.base import Rows
-from angcal.rows.memory import RotatedRows
+from angcal.rows.memory import RotatedRows, TriangularRows
 from angcal.rows.storage import as_rows
 
 
@@ -45,13 +45,15 @@ def rotate(X: Matrix, weights: Floats, intercept: bool) -> Rows:
     n, d = rows.shape
     side = min(n, d)
     short = plan.takes_eigenbasis(side)
-    correlated = not short and plan.takes_eigenbasis(side, True) and _is_correlated(rows)
+    # Where XXᵀ is wanted in any case it tells, too, in a quarter of the products.
+    gram = rows @ rows.T if n < d and (plan.takes_gram(n, d) or short) else None
+    correlated = not short and plan.takes_eigenbasis(side, True) and _is_correlated(rows, gram)
     if d <= n and (short or correlated):
         basis = column_basis(rows)
         turned = rows @ basis
         return RotatedRows(turned, lambda v: basis @ v, intercept, center, correlated=correlated)
-    if n < d and (plan.takes_gram(n, d) or short or correlated):
-        gram = rows @ rows.T
+    if n < d and (gram is not None or correlated):
+        gram = rows @ rows.T if gram is None else gram
         return rows_of_gram(gram, lambda a: rows.T @ a, intercept, center, correlated)
     return RotatedRows(rows, lambda v: v, intercept, center)
 
@@ -84,17 +86,30 @@ def _is_rounding(rows: Floats, center: Floats) -> bool:
     return bool(np.all(np.abs(rows) <= 1e-12 * np.abs(center)))
 
 
-def _is_correlated(X: Floats) -> bool:
+def _is_correlated(X: Floats, gram: Floats | None = None) -> bool:
     """Whether XᵀX has a much larger eigenvalue than it would have with independent entries.
 
-    That is (1 + √(short side / long side))² times their mean; by four steps of the power method.
+    That is (1 + √(short side / long side))² times their mean; by four steps of the power method,
+    with images u = Xv and G = XXᵀ where that is at hand.
     """
     along: Any = np.random.default_rng(0).normal(size=X.shape[1])
-    for _ in range(4):
-        along = X.T @ (X @ (along / max(float(np.linalg.norm(along)), np.finfo(float).tiny)))
+    least = np.finfo(float).tiny
+    if gram is None:
+        for _ in range(4):
+            along = X.T @ (X @ (along / max(float(np.linalg.norm(along)), least)))
+        largest, trace = float(np.linalg.norm(along)), float(np.einsum("ij,ij->", X, X))
+    else:
+        image = X @ along
+        for _ in range(2):
+            image = gram @ (image / max(float(np.linalg.norm(image)), least))
+        following = gram @ image
+        # ‖v₄‖²/‖v₃‖² = u₃ᵀGu₃/u₂ᵀu₃ with u₃ = Gu₂.
+        squares = float(following @ (gram @ following))
+        largest = float(np.sqrt(squares / max(float(image @ following), least)))
+        trace = float(np.trace(gram))
     short, long = sorted(X.shape)
-    usual = float(np.einsum("ij,ij->", X, X)) / short * (1.0 + np.sqrt(short / long)) ** 2
-    return float(np.linalg.norm(along)) > 5.0 * usual
+    usual = trace / short * (1.0 + np.sqrt(short / long)) ** 2
+    return bool(largest > 5.0 * usual)
 
 
 def column_basis(X: Floats) -> Floats:
@@ -151,4 +166,4 @@ def rows_of_gram(
         # X = LQᵀ, hence Q = XᵀL⁻ᵀ.
         return back(linalg.solve_triangular(factor, v, lower=True, trans=1, check_finite=False))
 
-    return RotatedRows(factor, expand, intercept, center, has_own_columns=False)
+    return TriangularRows(factor, expand, intercept, center, has_own_columns=False)

@@ -128,6 +128,22 @@ class HalfTensorRows(TensorRows):
             block = self._half[rows, :]
             yield rows, block * block
 
+    def column_squares(self, weights: Floats) -> tuple[Floats, Floats]:
+        moments, peaks = super().column_squares(weights)
+        # Of a column that a row may have to itself, what the others leave is a small difference.
+        largest = weights.max(axis=0, initial=0.0) * peaks.reshape(-1, *[1] * (weights.ndim - 1))
+        rare = (
+            (largest > 0.5 * plan.LARGEST_OWN_SHARE * moments).reshape(len(peaks), -1).any(axis=1)
+        )
+        if rare.any() and self._means is None:
+            columns = self.xp.asarray(np.flatnonzero(rare), device=self.X.device)
+            few = TensorRows(self.X[:, columns], False)
+            moments[rare], peaks[rare] = few.column_squares(weights)
+        return moments, peaks
+
+    def exact_squares(self, rows: slice, squares: Any) -> Any:
+        return squares if self._means is not None else self.X[rows, :] ** 2
+
     def against(self, squares: Any, V: Any) -> Any:
         return squares @ V if squares.dtype == V.dtype else self._product(squares, V)
 

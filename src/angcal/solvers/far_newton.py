@@ -87,8 +87,9 @@ def scatter_of(rows: FarRows, weights: Floats) -> Scatter:
         moments, _ = rows.column_squares(weights)
         center = rows.pull(weights)[:d] / weights.sum() if rows.intercept else np.zeros(d)
         require_finite(moments)
-        last = [weights.sum()] * rows.intercept
-        return Scatter(np.append(moments, last), moments - weights.sum() * center**2, None)
+        total, columns = weights.sum(), moments - weights.sum() * center**2
+        _refuse_single(rows, moments, columns, total)
+        return Scatter(np.append(moments, [total] * rows.intercept), columns, None)
     gram = rows.sum(partial(grams_of_block, rows.intercept), (), (weights[:, None],))[0]
     require_finite(gram)
     inner, T = gram[:d, :d], np.eye(rows.width)
@@ -98,8 +99,18 @@ def scatter_of(rows: FarRows, weights: Floats) -> Scatter:
     values, T[:d, :d] = linalg.eigh(inner, driver="evd", check_finite=False)
     if rows.intercept:
         T[d, :d] = -center @ T[:d, :d]
-    last = [gram[-1, -1]] * rows.intercept
-    return Scatter(np.append(np.maximum(values, 0.0), last), np.diag(inner).copy(), T)
+    whole = np.append(np.maximum(values, 0.0), [gram[-1, -1]] * rows.intercept)
+    columns = np.diag(inner).copy()
+    _refuse_single(rows, np.diag(gram)[:d], columns, weights.sum())
+    return Scatter(whole, columns, T)
+
+
+def _refuse_single(rows: FarRows, moments: Floats, columns: Floats, total: float) -> None:
+    """Where a mean is above a thousand deviations, or squares are near the ends of its range."""
+    largest = float(moments.max(initial=0.0)) / total
+    apart = np.all(moments <= 1e6 * np.maximum(columns, 0.0))
+    if not (1e-24 < largest < 1e24 and apart):
+        rows.refuse_single()
 
 
 def require_finite(values: Floats) -> None:
@@ -158,6 +169,7 @@ class FarNewton(RidgeProblems):
         super().__init__(rows, labels, weights, strengths, loss)
         self.rows: FarRows = rows
         self._given_scatter, self._watch = scatter, watch
+        self._is_rough = rows.narrows  # whether products of steps are in single precision
 
     @cached_property
     def scatter(self) -> Scatter:
@@ -183,7 +195,7 @@ class FarNewton(RidgeProblems):
     def distances(self, found: Solution, forcing: float = RidgeProblems.TIGHT) -> Floats:
         """rms(X̃δ)/sd(u) for the Newton step δ of each problem, as `NewtonCG.distances`."""
         look = self._look(self._own_coordinates(self.stacked(found)), self.strengths)
-        step = self._newton_step(look, self.strengths, forcing)
+        step = self._step_with(self.rows, look, self.strengths, forcing)
         V = np.hstack([self.scatter.out(step), self.stacked(found)])
         image, scores = np.hsplit(self.rows.forward(V), 2)
         return self.share_moved(image, scores, found.coef)
@@ -194,8 +206,12 @@ class FarNewton(RidgeProblems):
         left, V = np.arange(self.m), V.copy()
         look = self._look(V, self.strengths)
         converged, gradient, steps = np.zeros(self.m, bool), np.zeros(self.m), 0
+        last = np.full(2, np.inf)
         for steps in range(self.MOST_STEPS + 1):
             size, largest = self._size(look, left), self.largest(look.gradient)
+            left_over = np.array([largest.max(), size.max()])
+            self._is_rough &= not np.all(left_over > self.SLOW * last)
+            last = left_over
             gradient[left] = largest
             done = self._is_small(look, size, tol) | (largest <= gradient_tol)
             converged[left[done]] = True
@@ -216,14 +232,8 @@ class FarNewton(RidgeProblems):
 
     def _newton_step(self, look: Look, strengths: Floats, forcing: float) -> Floats:
         """δ by conjugate gradients, in single precision where that is kept and holds it."""
-        rows = self.rows.single() if self.rows.narrows and self._holds_single else self.rows
+        rows = self.rows.single() if self._is_rough else self.rows
         return self._step_with(rows, look, strengths, forcing)
-
-    @cached_property
-    def _holds_single(self) -> bool:
-        """Whether single precision has room for the squares of columns, and for their inverses."""
-        largest = float(self.scatter.moments[: self.rows.shape[1]].max(initial=0.0)) / self.total
-        return 1e-24 < largest < 1e24
 
     def _step_with(self, rows: FarRows, look: Look, strengths: Floats, forcing: float) -> Floats:
         m, width, q = len(strengths), self.rows.width, self.q
