@@ -21,7 +21,7 @@ precision. Of 2^17 to 2^20 the best with two threads of BLAS, and as good as any
 KEPT_BYTES = (1 << 25) - (1 << 16)
 """Size of a block after which the C library keeps twice as much of freed memory, the largest that
 it learns from: 800×384 takes 1 to 3 ms less, and 100,000×8,192 on a GPU, whose vectors are on the
-host, some 15 of 85."""
+host, some 12 of 85."""
 TRIANGLE_BLOCKS = 8
 """Blocks of rows by which a triangle is multiplied: at side 1,000, two to thirty columns take 0.7
 to 0.65 of the time, and as much with six."""
