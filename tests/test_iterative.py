@@ -353,7 +353,7 @@ def test_leverages_of_rows_that_hardly_move_are_sketched():
     rng = np.random.default_rng(0)
     pulls = np.where(rng.random(4000) < 0.2, 1.0, 1e-6)
     h, error, exact, D = sketched(4000, 800, pulls)
-    decisive, k = pulls == 1.0, 800 // plan.SKETCH_SHARE
+    decisive, k = pulls == 1.0, plan.FEWEST_DIRECTIONS
     assert 0.0 < error < 0.6 / np.sqrt(4000)
     assert_allclose(h[decisive], exact[decisive], rtol=0.02)
     off = h[~decisive] / exact[~decisive] - 1.0

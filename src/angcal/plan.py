@@ -140,11 +140,13 @@ LARGEST_OWN_SHARE = 0.05
 """Of a column's moment; a row's share up to this moves its form by no more than that."""
 DECISIVE_SHARE = 1 / 3
 """Of the rows, those of the largest residuals, are sampled for a path."""
-SKETCH_SHARE, SKETCHED_MOVE, SKETCHED_SHARE = 12, 0.01, 0.2
-"""Columns for each direction of a sketch of leverages, which takes a sixth of their products; what
-its standard error may move a score by, as a share of the spread of all scores; and hD up to which
-γ is as good as h. On molecules and images that moves the leave-one-out loss by 0.1 % at most, and a
-fit takes a fifth less."""
+FEWEST_DIRECTIONS, SKETCH_SHARE = 64, 24
+"""Directions of a sketch of leverages, at least, and columns for each: a tenth of their products.
+On molecules and images that moves the leave-one-out loss by 0.1 % at most, and a fit takes a fifth
+less."""
+SKETCHED_MOVE, SKETCHED_SHARE = 0.01, 0.2
+"""What the standard error of a sketch may move a score by, as a share of the spread of all scores,
+and hD up to which γ is as good as h."""
 SIGN_PROBES = 2
 """Random signs for a trace."""
 STEP_TOLERANCE = 0.6

@@ -257,7 +257,7 @@ class _Primal(WholeBlocks):
         the same ones would keep the estimates that are too low. None where more than half of the
         rows need it, or where what rows have in common is left too uncertain.
         """
-        n, k = len(pulls), self.columns // plan.SKETCH_SHARE
+        n, k = len(pulls), max(plan.FEWEST_DIRECTIONS, self.columns // plan.SKETCH_SHARE)
         directions = np.random.default_rng(plan.SEED).normal(size=(self.columns, k + k // 3))
         spread = self._triangle.half_solve_back(directions.astype(self._scale.dtype))
         images = np.asarray(self._rows.forward(self._scale[:, None] * spread))
