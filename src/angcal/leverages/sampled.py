@@ -185,11 +185,13 @@ class SampledHessian:
                 v = starts[:, column : column + 1]
                 for _ in range(4):
                     v = half * self._apply(half * v / np.linalg.norm(v))[0]
-                found = float(np.linalg.norm(v))
+                    found = float(np.linalg.norm(v))
+                    if not found <= plan.LARGEST_EIGENVALUE:
+                        return True  # norms only rise from here
                 # Starts differ by a few per cent: what is far from the limit needs no second one.
-                if not CLEARLY_BELOW * plan.LARGEST_EIGENVALUE < found <= plan.LARGEST_EIGENVALUE:
+                if found <= CLEARLY_BELOW * plan.LARGEST_EIGENVALUE:
                     break
-        return not found <= plan.LARGEST_EIGENVALUE
+        return False
 
     # -- what is asked of it -----------------------------------------------------------------
 
