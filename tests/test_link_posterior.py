@@ -492,3 +492,13 @@ def test_closed_form_and_quadrature_find_the_same_curve(monkeypatch):
     fast = averaged(scores, labels)
     monkeypatch.setattr(Logit, "mixture", None)
     assert_allclose(averaged(scores, labels), fast, atol=1e-5)
+
+
+def test_an_angle_is_known_no_better_than_the_cells_of_its_nodes():
+    """Of very many labels one node has all the weight, and other cosines were not looked at."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=200_000)
+    labels = (rng.random(200_000) < Logit(3.0, 1.0)(scores)).astype(float)
+    found = link_posterior(Logit(), scores, labels, np.ones(200_000))
+    assert found.curves.weights[found.curves.cosines == 1.0].sum() > 0.999
+    assert found.cosine_sd == pytest.approx(0.05 / np.sqrt(12.0), rel=0.1)

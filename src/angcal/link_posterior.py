@@ -205,9 +205,14 @@ class LinkPosterior:
 
     @property
     def cosine_sd(self) -> float:
-        """Standard deviation of c, as far as its nodes tell."""
+        """Standard deviation of c; at least that within the cell of a node, which no node tells."""
         away = self.curves.cosines - self.cosine
-        return float(np.sqrt(self.curves.weights @ away**2))
+        found = float(np.sqrt(self.curves.weights @ away**2))
+        if self.known is not None:
+            return found
+        half = 0.5 * float(np.ptp(self.belief.cosines)) / (len(self.belief.cosines) - 1)
+        within = (min(self.cosine + half, 1.0) - self.cosine + half) / np.sqrt(12.0)
+        return max(found, float(within))
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Quantiles of c, each of its values standing for the cell about it.

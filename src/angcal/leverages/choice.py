@@ -114,24 +114,21 @@ def factorize(
 
     def exact() -> PenalizedHessian | FarHessian:
         # Rows that come in blocks stay where they are; the primal needs no more of them.
-        whole = X.in_memory if isinstance(X, Rows) else X
-        whole = X if whole is None else whole
+        kept = X.in_memory if isinstance(X, Rows) else X
+        whole = X if kept is None else kept
         if isinstance(whole, FarRows):
             if active is not None:
                 raise ValueError("an ℓ₁ penalty needs rows in memory; use a ridge penalty.")
             return FarHessian(whole, curvatures, [Q], intercept_curvature)
         X_active = whole if active is None else whole[:, columns]
         common = (X_active, curvatures, Q, fit_intercept, intercept_curvature, columns, d)
-        # Rows that a path brings are factorized under many penalties.
-        shared = X is rows and active is None
-        outer = rows.outer if shared and isinstance(rows, SparseRows) else None
-        outer = outer if X.shape[0] <= plan.MOST_PAIRED_ROWS else None
+        outer = _shared_outer(rows) if X is rows and active is None else None
         if method not in ("auto", "single"):
             return factorize_exactly(*common, outer=outer)
         # Many penalties, and the look at sampled rows before, share one copy.
-        kept = rows.single if active is None and isinstance(rows, DenseRows) else None
-        single = kept or as_rows(X_active, fit_intercept).single
-        return factorize_exactly(*common, single=single, outer=outer)
+        shares = active is None and isinstance(rows, DenseRows)
+        source = rows if shares else as_rows(X_active, fit_intercept)
+        return factorize_exactly(*common, single=source.single, outer=outer)
 
     if method in ("exact", "single"):
         return exact()
@@ -144,6 +141,13 @@ def factorize(
     if method == "auto" and sampled.is_correlated:
         return exact()
     return HessianOrFallback(sampled, exact)
+
+
+def _shared_outer(rows: Rows) -> Any:
+    """XXᵀ for all penalties under which a path factorizes its rows, where these are few."""
+    if isinstance(rows, SparseRows) and rows.shape[0] <= plan.MOST_PAIRED_ROWS:
+        return rows.outer
+    return None
 
 
 def _samples(X: Any) -> bool:
