@@ -83,7 +83,7 @@ class Store:
         sources = dict(known.get("sources", {}))
         begun = [part for part in parts if self._path(part).exists()]
         differing = [f"source of {p}" for p in begun if sources.get(p) != machine["source"]]
-        if known:
+        if known and any(folder.glob("*.csv")):  # an empty folder may be filled on any machine
             fixed = [name for name in machine if name not in ("date", "source")]
             differing += sorted(name for name in fixed if known.get(name) != machine[name])
         if differing:

@@ -126,10 +126,12 @@ def test_results_name_no_host_and_no_folder(results):
 
 def test_results_of_another_machine_are_not_added_to(tmp_path):
     machine = describe_machine(1)
-    Store(tmp_path, machine, ["fit"])
+    Store(tmp_path, machine, ["fit"]).add("fit", [{"case": "a", "wall": 1.0}])
     Store(tmp_path, machine | {"date": "another day"}, ["fit"])
     with pytest.raises(ValueError, match=r"another cpu.*--fresh"):
-        Store(tmp_path, machine | {"cpu": "another"}, ["fit"])
+        Store(tmp_path, machine | {"cpu": "another"}, ["predict"])
+    run.forget(tmp_path, ["fit"])  # as --fresh does
+    Store(tmp_path, machine | {"cpu": "another"}, ["predict"])
 
 
 def test_each_part_comes_from_one_state_of_the_source(tmp_path):
