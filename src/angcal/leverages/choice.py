@@ -113,9 +113,7 @@ def factorize(
     rows = as_rows(X, fit_intercept)
 
     def exact() -> PenalizedHessian | FarHessian:
-        # Rows that come in blocks stay where they are; the primal needs no more of them.
-        kept = X.in_memory if isinstance(X, Rows) else X
-        whole = X if kept is None else kept
+        whole = _in_memory(X)
         if isinstance(whole, FarRows):
             if active is not None:
                 raise ValueError("an ℓ₁ penalty needs rows in memory; use a ridge penalty.")
@@ -141,6 +139,12 @@ def factorize(
     if method == "auto" and sampled.is_correlated:
         return exact()
     return HessianOrFallback(sampled, exact)
+
+
+def _in_memory(X: Any) -> Any:
+    """X, or the matrix of rows that have one; those in blocks stay where they are."""
+    kept = X.in_memory if isinstance(X, Rows) else X
+    return X if kept is None else kept
 
 
 def _shared_outer(rows: Rows) -> Any:
